@@ -1,0 +1,164 @@
+package phases
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// What a Controller can do beyond the three methods. A phase asks for each with a
+// type assertion and uses it where it is there. In all of them an error means that
+// the answer is unknown, never that it is no.
+
+// Aliver tells whether anything of the stack of a slot lives: running, restarting,
+// paused, or being removed with a process left. It says nothing about readiness.
+type Aliver interface {
+	Alive(ctx context.Context, slot string) (alive bool, detail string, err error)
+}
+
+// Deceased tells whether the stack of the current start has already ended. A stack
+// that has not been started yet has not.
+type Deceased interface {
+	Died(ctx context.Context, slot string) (died bool, detail string, err error)
+}
+
+// Fencer makes a late start of the stack of a slot fail. After a nil error such a
+// start cannot succeed any more, except when weak is true: then what carries the
+// name is not ours, was only moved out of the way, and has to be looked at again.
+type Fencer interface {
+	Fence(ctx context.Context, slot string) (detail string, weak bool, err error)
+}
+
+// Changer tells whether a unit file differs from what systemd has loaded. In doubt
+// the answer is true.
+type Changer interface {
+	Changed(ctx context.Context, slot string) (bool, error)
+}
+
+// Loader tells whether the unit of a slot still loads.
+type Loader interface {
+	CheckLoaded(ctx context.Context, slot string) error
+}
+
+// Eventer wakes a wait whenever something about the slot may have changed. The
+// channel is closed when ctx ends. A lost event is no harm: waits also poll.
+type Eventer interface {
+	Events(ctx context.Context, slot string) (<-chan struct{}, error)
+}
+
+// Evidencer captures what there is to know about a slot that has failed, as JSON of
+// at most 64 KiB, within its context.
+type Evidencer interface {
+	Evidence(ctx context.Context, slot string) ([]byte, error)
+}
+
+// Stopper ends the stack of a slot: its stop signal, its grace, then a kill. A nil
+// error means that the stack is proven not running.
+type Stopper interface {
+	Stop(ctx context.Context, slot string) (detail string, err error)
+}
+
+// Remover removes what is left of the stopped stack of a slot, if it is ours. The
+// detail says what was kept or thrown away; "" when there was nothing.
+type Remover interface {
+	Remove(ctx context.Context, slot string, epoch uint64) (detail string, err error)
+}
+
+// Starter starts the stack of a slot once, for the claim that carries epoch, and
+// returns what identifies it.
+type Starter interface {
+	Start(ctx context.Context, slot string, epoch uint64, boot, activation string) (id string, err error)
+}
+
+// Attender streams the output of the stack to out until it has ended and returns its
+// exit code.
+type Attender interface {
+	Attend(ctx context.Context, slot, id string, out io.Writer) (exit int, err error)
+}
+
+// EngineWaiter waits until the engine answers or ctx ends.
+type EngineWaiter interface {
+	WaitEngine(ctx context.Context) error
+}
+
+// Host tells boots and processes apart.
+type Host interface {
+	// Boot identifies the running boot.
+	Boot() string
+	// Boottime is the time since the host booted, suspend included. It orders nothing
+	// across boots.
+	Boottime() time.Duration
+	// ProcessAlive reports whether the process with this number and start time lives.
+	ProcessAlive(pid int, start uint64) bool
+}
+
+// Process is the process that runs a phase.
+type Process struct {
+	// PID and Start (in clock ticks since boot) tell it from every other one of the boot.
+	PID   int
+	Start uint64
+	// Unit is the systemd unit it runs in, "" if none.
+	Unit string
+	// Activation is the INVOCATION_ID of that unit's activation.
+	Activation string
+	// Version is the version of the binary.
+	Version string
+}
+
+// UnitStatus is what systemd knows of a unit, read in one go so that its fields belong
+// together.
+type UnitStatus struct {
+	Name                                     string
+	LoadState, ActiveState, SubState, Result string
+	// Activation is the INVOCATION_ID of the current or last activation.
+	Activation string
+	// JobID is the queued or running job, 0 if none; JobType its type ("start", "stop").
+	JobID   uint32
+	JobType string
+	// MainExited is true when the main process of this activation has run and ended.
+	MainExited           bool
+	MainPID              int
+	MainCode, MainStatus int
+	// StartLimitInterval and StartLimitBurst are the start limit of the unit.
+	StartLimitInterval time.Duration
+	StartLimitBurst    int
+}
+
+// Down reports whether nothing of the unit runs and nothing is going to: inactive or
+// failed, without a job.
+func (u UnitStatus) Down() bool {
+	return (u.ActiveState == "inactive" || u.ActiveState == "failed") && u.JobID == 0
+}
+
+// Starting reports whether the unit is on its way up or has a job that will start it.
+func (u UnitStatus) Starting() bool {
+	return u.ActiveState == "activating" || u.JobID != 0 && (u.JobType == "start" || u.JobType == "restart")
+}
+
+// beforeMain reports whether the unit is being started and has not come to its main
+// process yet, or waits for its turn to.
+func (u UnitStatus) beforeMain() bool {
+	switch u.SubState {
+	case "condition", "start-pre":
+		return u.ActiveState == "activating"
+	}
+	return u.ActiveState == "inactive" && u.JobID != 0
+}
+
+// stopAsked reports whether a job is at work that somebody asked for to end the unit.
+func (u UnitStatus) stopAsked() bool {
+	switch u.JobType {
+	case "stop", "restart", "try-restart":
+		return u.JobID != 0
+	}
+	return false
+}
+
+// Supervisor is what a phase needs of systemd.
+type Supervisor interface {
+	// Unit reads the unit of a slot. A unit that does not exist is no error: its
+	// LoadState says so.
+	Unit(ctx context.Context, slot string) (UnitStatus, error)
+	// ResetFailed clears the failed state and the start limit's count of the unit.
+	ResetFailed(ctx context.Context, slot string) error
+}

@@ -1,0 +1,56 @@
+# node-lifecycle: one call deep, nothing hidden. `make help` lists what there is.
+
+export CGO_ENABLED ?= 0
+GO      ?= go
+BINARY  := bin/node-lifecycle
+# The tag leaves out the part of urfave/cli that generates documents: it costs every hook start-up time.
+GOFLAGS_BUILD := -trimpath -tags urfave_cli_no_docs
+LDFLAGS := -s -w $(if $(VERSION),-X main.buildVersion=$(VERSION))
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## static binary in bin/
+	$(GO) build $(GOFLAGS_BUILD) -ldflags '$(LDFLAGS)' -o $(BINARY) ./cmd/node-lifecycle
+
+.PHONY: test
+test: ## unit, property and command-line tests, with the race detector; no root needed
+	CGO_ENABLED=1 $(GO) test -race -timeout 3m $$($(GO) list ./... | grep -v -e /internal/lab -e /test/)
+
+.PHONY: cover
+cover: ## the coverage that fsm, journal and phases are held to
+	./tools/cover fsm:90 journal:90 phases:85
+
+.PHONY: e2e
+e2e: build ## scenarios on a real systemd and Docker, in the lab; needs root
+	$(GO) test -v -count=1 -timeout 20m ./test/e2e ./internal/lab/...
+
+.PHONY: e2e-long
+e2e-long: build ## the scenarios that take their time
+	E2E=long $(GO) test -v -count=1 -timeout 90m ./test/e2e ./internal/lab/...
+
+.PHONY: demo
+demo: build ## the main job on a fresh machine, visibly; needs root
+	./tools/demo
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck
+	@test -z "$$(gofmt -l .)" || { gofmt -d .; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool -modfile=tools/go.mod staticcheck ./...
+
+.PHONY: docs
+docs: ## fail if a generated document is stale; `make generate` renews them
+	$(GO) run ./internal/gendocs -check
+
+.PHONY: generate
+generate: ## write the generated documents
+	$(GO) run ./internal/gendocs
+
+.PHONY: clean
+clean: ## remove what was built; the lab's cache stays (see: go run ./internal/lab/cmd/lab)
+	rm -rf bin dist

@@ -76,6 +76,13 @@ type Attender interface {
 	Attend(ctx context.Context, slot, id string, out io.Writer) (exit int, err error)
 }
 
+// Drifter tells whether the stack of the slot that runs was started from another
+// specification than the configuration and the host would give now. detail says what
+// differs.
+type Drifter interface {
+	Drifted(ctx context.Context, slot string) (drifted bool, detail string, err error)
+}
+
 // EngineWaiter waits until the engine answers or ctx ends.
 type EngineWaiter interface {
 	WaitEngine(ctx context.Context) error

@@ -71,13 +71,16 @@ type waiting struct {
 	reason string
 	since  time.Time
 	noted  bool
+	quiet  time.Time // since when nothing has been noted
 	notes  int
 }
 
 const (
 	// A reason is noted only once it has lasted, so that a stack that comes up at once
 	// costs no commits, and only so often, so that a flapping one cannot fill the ring.
+	// One that never lasts, such as a countdown, is noted as it is from time to time.
 	waitingLasts    = 2 * time.Second
+	waitingQuiet    = 10 * time.Second
 	maxWaitingNotes = 50
 )
 
@@ -88,7 +91,7 @@ func waitReady(ctx context.Context, r *run) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	r.waiting = waiting{since: r.stepBegan}
+	r.waiting = waiting{since: r.stepBegan, quiet: r.stepBegan}
 	for {
 		if err := r.stackDied(ctx); err != nil {
 			return outcome{}, err
@@ -176,13 +179,14 @@ func (r *run) noteWaiting(ctx context.Context, reason string) error {
 	}
 	w, now := &r.waiting, time.Now()
 	if reason != w.reason {
-		*w = waiting{reason: reason, since: now, notes: w.notes}
+		*w = waiting{reason: reason, since: now, quiet: w.quiet, notes: w.notes}
 	}
+	due := now.Sub(w.since) >= waitingLasts || now.Sub(w.quiet) >= waitingQuiet
 	r.l.status(fmt.Sprintf("waiting for %s, %s of %s", reason, now.Sub(r.stepBegan).Round(time.Second), r.stepBudget))
-	if w.noted || w.notes >= maxWaitingNotes || now.Sub(w.since) < waitingLasts {
+	if w.noted || w.notes >= maxWaitingNotes || !due {
 		return nil
 	}
-	w.noted = true
+	w.noted, w.quiet = true, now
 	w.notes++
 	return r.record(ctx, nil, op{note: fsm.NoteWaiting, entry: journal.Entry{Detail: reason}})
 }

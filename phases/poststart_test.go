@@ -278,7 +278,7 @@ func TestPostStart_AfterStartHasABudgetOfItsOwn(t *testing.T) {
 		s := w.up("kube1")
 		s.ready = false
 		go func() {
-			time.Sleep(phases.DefaultReadyTimeout - time.Second)
+			time.Sleep(phases.DefaultReadyTimeout - 1500*time.Millisecond) // between two polls
 			w.mu.Lock()
 			s.ready = true
 			w.mu.Unlock()
@@ -318,6 +318,33 @@ func TestPostStart_Interrupted(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestPostStart_ReasonThatNeverLastsIsNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := readied(t)
+		s := w.up("kube1")
+		s.ready = false
+		began := time.Now()
+		w.hook["Running kube1"] = func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			s.reason = fmt.Sprint("kubelet: not ready for another ", 30*time.Second-time.Since(began))
+			s.ready = time.Since(began) >= 30*time.Second
+		}
+		if err := w.lifecycle("kube1", "a1").PostStart(t.Context(), "kube1"); err != nil {
+			t.Fatal(err)
+		}
+		var noted []string
+		for _, e := range w.entries("kube1") {
+			if e.Kind == string(fsm.NoteWaiting) {
+				noted = append(noted, e.Detail)
+			}
+		}
+		if want := []string{"kubelet: not ready for another 20s", "kubelet: not ready for another 10s"}; !slices.Equal(noted, want) {
+			t.Errorf("noted %q, want %q", noted, want)
+		}
+	})
 }
 
 func TestPostStart_FlappingReasonsDoNotFillTheRing(t *testing.T) {

@@ -43,6 +43,45 @@ func (l *Lifecycle) Reconcile(ctx context.Context, slot string) error {
 	return r.endReconcile(ctx, r.restart(ctx, before))
 }
 
+// ReconcileNeeded says why a Reconcile of the slot would be of use: its stack is gone or
+// was started from a specification that is out of date. It is "" when there is no reason
+// to restart, as for a slot whose unit is down, since that is systemd's or somebody's own
+// business. It changes nothing.
+func (l *Lifecycle) ReconcileNeeded(ctx context.Context, slot string) (reason string, err error) {
+	if l.Controller == nil {
+		return "", errNoController
+	}
+	r := l.newRun(slot, PhaseReconcile)
+	if l.Supervisor != nil {
+		u, err := l.Supervisor.Unit(ctx, slot)
+		if err != nil {
+			return "", r.reject(causeOf(err, CauseEngine), err, "")
+		}
+		if u.ActiveState != "active" || u.JobID != 0 {
+			return "", nil
+		}
+	}
+	if able, ok := l.Controller.(Aliver); ok {
+		alive, detail, err := able.Alive(ctx, slot)
+		if err != nil {
+			return "", r.reject(causeOf(err, CauseEngine), err, "")
+		}
+		if !alive {
+			return "the unit is active, but the stack is not alive: " + detail, nil
+		}
+	}
+	if able, ok := l.Controller.(Drifter); ok {
+		drifted, detail, err := able.Drifted(ctx, slot)
+		if err != nil {
+			return "", r.reject(causeOf(err, CauseEngine), err, "")
+		}
+		if drifted {
+			return detail, nil
+		}
+	}
+	return "", nil
+}
+
 // reject is a refusal that the journal need not keep: nothing was asked of the slot.
 func (r *run) reject(cause Cause, err error, hint string) error {
 	return &Error{Slot: r.slot, Phase: r.phase, Cause: cause, Refused: true, Err: err, Hint: hint}

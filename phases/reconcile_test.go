@@ -223,3 +223,39 @@ func TestReconcile_Interrupted(t *testing.T) {
 	wantError(t, err, phases.CauseInterrupted, 130)
 	wantState(t, w, "kube1", fsm.Wired)
 }
+
+func TestReconcileNeeded(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		world  func(*world)
+		reason string
+	}{
+		{"up and current", func(*world) {}, ""},
+		{"unit down", func(w *world) { w.drifted = true; w.activate("kube1", "a1", "inactive", "dead") }, ""},
+		{"unit at work", func(w *world) {
+			w.drifted = true
+			w.unit("kube1", func(u *phases.UnitStatus) { u.JobID, u.JobType = 3, "restart" })
+		}, ""},
+		{"stack gone under a unit that is up", func(w *world) { w.die("kube1") }, "the stack is not alive"},
+		{"specification out of date", func(w *world) { w.drifted = true }, "the image is another one"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := wired(t)
+			tc.world(w)
+			before := len(w.entries("kube1"))
+			reason, err := reconciler(w).ReconcileNeeded(t.Context(), "kube1")
+			if err != nil || !strings.Contains(reason, tc.reason) || (reason == "") != (tc.reason == "") {
+				t.Errorf("reason %q, %v; want %q", reason, err, tc.reason)
+			}
+			if len(w.entries("kube1")) != before {
+				t.Error("asking was written down")
+			}
+		})
+	}
+	for _, method := range []string{"Unit kube1", "Alive kube1", "Drifted kube1"} {
+		w := wired(t)
+		w.fail[method] = errEngineGone
+		_, err := reconciler(w).ReconcileNeeded(t.Context(), "kube1")
+		wantError(t, err, phases.CauseEngine, 69)
+	}
+}

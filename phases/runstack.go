@@ -149,8 +149,9 @@ func (r *run) endOfStack(ctx context.Context, code int, err error) (int, error) 
 	return code, nil
 }
 
-// requestStop notes that a stop was asked for, so that post-stop and run know. That it
-// could not be noted must not keep anybody from stopping.
+// requestStop notes that a stop was asked for, so that post-stop and run know; once for
+// an activation, however many are told. That it could not be noted must not keep anybody
+// from stopping.
 func (r *run) requestStop(ctx context.Context, why string) {
 	ctx, cancel := late(ctx)
 	defer cancel()
@@ -159,7 +160,14 @@ func (r *run) requestStop(ctx context.Context, why string) {
 		note: fsm.NoteStopRequested, entry: journal.Entry{Detail: why},
 		head: func(h *journal.Head) { h.StopRequested = activation },
 	}
-	if err := r.record(ctx, nil, o); err != nil {
+	err := r.record(ctx, func(t tx) ([]op, error) {
+		head, err := t.Head(r.slot)
+		if err != nil || activation != "" && head.StopRequested == activation {
+			return nil, err
+		}
+		return []op{o}, nil
+	})
+	if err != nil {
 		r.unrecorded(o, err)
 	}
 }

@@ -132,6 +132,14 @@ func TestStop(t *testing.T) {
 	if h := w.head("kube1"); h.StopRequested != "a1" || h.State != string(fsm.Wired) {
 		t.Errorf("head %+v, want a stop asked for and no transition", h)
 	}
+	// systemd signals run as soon as stop is over, often before run has seen the end.
+	if err := w.lifecycle("kube1", "a1").Stop(t.Context(), "kube1"); err != nil {
+		t.Fatal(err)
+	}
+	asked := slices.DeleteFunc(w.story("kube1"), func(kind string) bool { return kind != string(fsm.NoteStopRequested) })
+	if len(asked) != 1 {
+		t.Errorf("a stop is noted %d times for one activation", len(asked))
+	}
 	w = wired(t)
 	w.fail["Stop kube1"] = errors.New("still there")
 	wantError(t, w.lifecycle("kube1", "a1").Stop(t.Context(), "kube1"), phases.CauseUnproven, 69)

@@ -32,6 +32,7 @@ type world struct {
 	wakes    map[string][]chan struct{}
 
 	weakFence  bool
+	drifted    bool
 	unchanged  bool
 	exitCode   int
 	unrecorded []journal.Entry
@@ -252,6 +253,10 @@ func (w *world) Attend(ctx context.Context, slot, id string, out io.Writer) (int
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
+}
+
+func (w *world) Drifted(_ context.Context, slot string) (bool, string, error) {
+	return w.drifted, "the image is another one", w.called("Drifted", slot)
 }
 
 func (w *world) WaitEngine(ctx context.Context) error { return w.called("WaitEngine", "") }

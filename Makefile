@@ -19,7 +19,7 @@ build: ## static binary in bin/
 
 .PHONY: test
 test: ## unit, property and command-line tests, with the race detector; no root needed
-	CGO_ENABLED=1 $(GO) test -race -timeout 3m $$($(GO) list ./... | grep -v -e /internal/lab -e /test/)
+	LAB=off CGO_ENABLED=1 $(GO) test -race -timeout 3m ./...
 
 .PHONY: cover
 cover: ## the coverage that fsm, journal and phases are held to
@@ -32,6 +32,10 @@ e2e: build ## scenarios on a real systemd and Docker, in the lab; needs root
 .PHONY: e2e-long
 e2e-long: build ## the scenarios that take their time
 	E2E=long $(GO) test -v -count=1 -timeout 90m ./test/e2e ./internal/lab/...
+
+.PHONY: bench
+bench: ## the goals, each as a RATIO; needs root and strace
+	$(GO) test -v -count=1 -timeout 10m ./test/bench
 
 .PHONY: demo
 demo: build ## the main job on a fresh machine, visibly; needs root

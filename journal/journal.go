@@ -100,15 +100,13 @@ func (j *Journal) Append(ctx context.Context, fn func(*Tx) error) error {
 	t, err := j.appendLocked(ctx, fn)
 	var failed *commitError
 	if errors.As(err, &failed) {
-		return j.settle(t, failed.err)
+		return j.settle(t, failed.error)
 	}
 	return err
 }
 
-// commitError is a commit that returned an error.
-type commitError struct{ err error }
-
-func (e *commitError) Error() string { return e.err.Error() }
+// commitError is the error that a commit returned.
+type commitError struct{ error }
 
 // appendLocked is Append under the lock. A *commitError is all that it leaves
 // undecided; the Tx says then what was to be written.

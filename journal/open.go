@@ -15,7 +15,7 @@ import (
 )
 
 // pageSize is the size of the database's pages on every machine, so that a copy
-// can be read on any other.
+// can be read on any other of the same byte order.
 const pageSize = 4096
 
 // formatVersion is the version of the layout of buckets and keys.

@@ -190,19 +190,8 @@ func strace(t *testing.T, j *Journal, options ...string) (string, error) {
 func TestReadOnlyFileSystem(t *testing.T) {
 	j := open(t, Options{})
 	fillRing(t, j, 3)
-	run := func(role string, args ...string) string {
-		cmd := child(t.Context(), "read-only", append([]string{j.dir, role}, args...)...)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-		if uid := os.Geteuid(); uid != 0 {
-			cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-			cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: uid, Size: 1}}
-			cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}
-		}
-		out, err := cmd.CombinedOutput()
-		if errors.Is(err, fs.ErrPermission) || bytes.Contains(out, []byte("cannot mount")) {
-			t.Skipf("needs the right to mount: %v: %s", err, out)
-		}
-		return string(out)
+	run := func(args ...string) string {
+		return playMounted(t, "read-only", append([]string{j.dir}, args...)...)
 	}
 	if out := run("read"); out != "3 entries\n" {
 		t.Errorf("reading: %s", out)
@@ -217,6 +206,51 @@ func TestReadOnlyFileSystem(t *testing.T) {
 	if out := run("read"); out != "3 entries\n" {
 		t.Errorf("reading without a lock file: %s", out)
 	}
+}
+
+// playMounted runs a role that may mount what it likes, for itself alone.
+func playMounted(t *testing.T, role string, args ...string) string {
+	t.Helper()
+	cmd := child(t.Context(), role, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	if uid := os.Geteuid(); uid != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: uid, Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}
+	}
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, fs.ErrPermission) || bytes.Contains(out, []byte("cannot mount")) {
+		t.Skipf("needs the right to mount: %v: %s", err, out)
+	}
+	return string(out)
+}
+
+// wantLines fails the test unless out has all those lines.
+func wantLines(t *testing.T, out string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if !strings.Contains("\n"+out, "\n"+line) {
+			t.Errorf("no line %q in:\n%s", line, out)
+		}
+	}
+}
+
+// A disk that is full stops appending, with a word that says so, and costs
+// nothing that was answered for.
+func TestFullDisk(t *testing.T) {
+	out := playMounted(t, "full-disk", t.TempDir())
+	wantLines(t, out, `failed "no-space"`, "append to the journal", "file journal.db\nfile journal.lock\nentries ")
+	var acked, entries int
+	_, ackedErr := fmt.Sscanf(out, "acked %d", &acked)
+	_, entriesErr := fmt.Sscanf(out[strings.LastIndex(out, "entries"):], "entries %d\n", &entries)
+	if errors.Join(ackedErr, entriesErr) != nil || acked < 100 || entries != acked || !strings.Contains(out, "free space") {
+		t.Errorf("%d appends were answered for, %d entries are there:\n%s", acked, entries, out)
+	}
+}
+
+// A journal that was preallocated does not need the disk any more.
+func TestFullDisk_Preallocated(t *testing.T) {
+	wantLines(t, playMounted(t, "full-later", t.TempDir()), "file ballast\n", "entries 1000\n")
 }
 
 // Another user can neither read nor append, and learns why.
@@ -257,7 +291,7 @@ func TestLocked(t *testing.T) {
 			func(ctx context.Context) error { return appendOne(ctx, j, "kube1") },
 			func(ctx context.Context) error { return j.View(ctx, func(*View) error { return nil }) },
 		} {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			err := wait(ctx)
 			cancel()
 			wantKind(t, err, KindLocked, j.lockPath, fmt.Sprintf("pid %d (post-start) since 20", os.Getpid()), "ps -fp")

@@ -222,12 +222,12 @@ func TestRing_Preallocation(t *testing.T) {
 	evidence := bytes.Repeat([]byte("x"), maxEvidence)
 	e := anEntry(1)
 	e.Detail = strings.Repeat("d", maxEntry) // cut to the largest entry there is
-	for n := range 30 {
+	for n := range 22 {
 		mustAppend(t, j, func(tx *Tx) error {
 			for _, slot := range []string{"kube1", "kube2"} {
 				for i := range 100 {
 					var with []byte
-					if (n*100+i)%20 == 0 {
+					if (n*100+i)%30 == 0 {
 						with = evidence
 					}
 					if _, err := tx.Append(slot, e, with); err != nil {

@@ -220,6 +220,8 @@ func (l *Lifecycle) PeerCheck(ctx context.Context, slot string) error {
 	if l.Controller == nil {
 		return errNoController
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, l.engineWait()+booksBudget, errBudget)
+	defer cancel()
 	r := l.newRun(slot, phasePeerCheck)
 	err := r.waitEngine(ctx)
 	if err == nil {

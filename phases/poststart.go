@@ -34,6 +34,8 @@ var postStartSteps = []step{
 // It blocks for up to the sum of the two and returns an *Error if the stack did not
 // come up, died meanwhile, or was not readied by a PreStart of the same activation.
 func (l *Lifecycle) PostStart(ctx context.Context, slot string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, l.readyTimeout()+l.afterStartTimeout()+booksBudget, errBudget)
+	defer cancel()
 	r, done, err := l.enter(ctx, slot, PhasePostStart)
 	if err != nil {
 		return err

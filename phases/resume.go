@@ -132,6 +132,9 @@ func (l *Lifecycle) Resume(ctx context.Context, slot string) (Resumption, error)
 	if l.Controller == nil {
 		return ResumeNothing, errNoController
 	}
+	budget := l.engineWait() + l.stopBudget() + l.readyTimeout() + l.afterStartTimeout() + booksBudget
+	ctx, cancel := context.WithTimeoutCause(ctx, budget, errBudget)
+	defer cancel()
 	r := l.newRun(slot, PhaseResume)
 	if err := r.load(ctx); err != nil {
 		return ResumeNothing, &Error{Slot: slot, Phase: r.phase, Cause: causeOf(err, CauseJournal), Err: err}

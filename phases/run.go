@@ -32,6 +32,9 @@ const (
 // it ended. It is less than the second within which a phase ends after SIGTERM.
 const journalGrace = 900 * time.Millisecond
 
+// booksBudget is what a phase may spend on locks and on the journal beside its actions.
+const booksBudget = 30 * time.Second
+
 // run is one execution of a phase by this process.
 type run struct {
 	l                *Lifecycle

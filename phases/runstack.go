@@ -41,6 +41,8 @@ func (l *Lifecycle) RunStack(ctx context.Context, slot string, out io.Writer) (i
 
 // startStack starts the stack once, if the claim allows it.
 func (r *run) startStack(ctx context.Context, starter Starter) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.l.readyTimeout(), errBudget)
+	defer cancel()
 	release, err := r.l.locks().Host(ctx, r.phase)
 	if err != nil {
 		return "", r.refuse(ctx, causeOf(lockErr(ctx, err), CauseLocked), err, "")
@@ -54,8 +56,8 @@ func (r *run) startStack(ctx context.Context, starter Starter) (string, error) {
 	}
 	id, err := starter.Start(ctx, r.slot, r.claim.Epoch, r.boot(), r.activation())
 	entry := journal.Entry{Step: r.step, Detail: id, Attrs: attr("epoch", fmt.Sprint(r.claim.Epoch))}
-	writing, cancel := r.forLastWords(ctx)
-	defer cancel()
+	writing, done := r.forLastWords(ctx)
+	defer done()
 	if err == nil {
 		// The stack runs: that the journal could not be told must not end it.
 		if err := r.record(writing, nil, op{note: fsm.NoteDone, entry: entry}); err != nil {
@@ -189,6 +191,8 @@ func (l *Lifecycle) Stop(ctx context.Context, slot string) error {
 
 // Reset clears the count of failed attempts of the slot, in the journal and in systemd.
 func (l *Lifecycle) Reset(ctx context.Context, slot string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, booksBudget, errBudget)
+	defer cancel()
 	r := l.newRun(slot, phaseReset)
 	if err := r.load(ctx); err != nil {
 		return &Error{Slot: slot, Phase: phaseReset, Cause: causeOf(err, CauseJournal), Err: err}

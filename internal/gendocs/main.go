@@ -16,9 +16,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 
 	"github.com/node-lifecycle/node-lifecycle/fsm"
+	"github.com/node-lifecycle/node-lifecycle/phases"
 )
 
 // document is one generated file.
@@ -31,6 +33,47 @@ type document struct {
 // to give the same bytes on every machine and at every time.
 var documents = []document{
 	{path: "docs/state-diagram.md", write: fsm.WriteReference},
+	{path: "docs/resume.md", write: writeResume},
+	{path: "docs/exit-codes.md", write: writeExitCodes},
+}
+
+// writeResume documents what resume does, from the table that it acts by.
+func writeResume(w io.Writer) error {
+	if _, err := io.WriteString(w, `<!-- Generated from the table in phases/. Do not edit. -->
+
+# What resume does
+
+`+"`node-lifecycle resume [SLOT]`"+` looks at a slot whose run was cut off: by the state that the journal has, by where the run was cut
+off, and by whether the slot's unit is still up, or coming up, with the activation of that run. A run whose process lives is
+left alone. Calling it twice, or beside hooks, does no harm.
+
+"continue" needs a living stack; without one it settles. "settle" ends a survivor as post-stop would and writes what became
+of the slot: `+"`failed`"+` if a run died in a step, `+"`lost`"+` if the stack went away unasked, `+"`rebooted`"+` after a reboot.
+
+`); err != nil {
+		return err
+	}
+	return phases.WriteResumeTable(w)
+}
+
+// writeExitCodes documents the exit codes in the words of the program itself: the table
+// is part of its main package, which cannot be imported.
+func writeExitCodes(w io.Writer) error {
+	help := exec.Command("go", "run", "github.com/node-lifecycle/node-lifecycle/cmd/node-lifecycle", "help", "exit-codes")
+	help.Stderr = os.Stderr
+	text, err := help.Output()
+	if err != nil {
+		return fmt.Errorf("print the exit codes: %w", err)
+	}
+	_, err = fmt.Fprintf(w, `<!-- Generated from "node-lifecycle help exit-codes". Do not edit. -->
+
+# Exit codes
+
+They follow sysexits.h where that has a word for it, so that systemd prints a name beside the number. No code may be listed
+in SuccessExitStatus= of a unit: it would hold for the hooks too.
+
+`+"```\n%s```\n", text)
+	return err
 }
 
 const (

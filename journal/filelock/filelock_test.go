@@ -94,7 +94,7 @@ func TestAcquire_NamesTheHolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	_, err = Acquire(ctx, path, Holder{})
 	var locked *LockedError
@@ -104,7 +104,7 @@ func TestAcquire_NamesTheHolder(t *testing.T) {
 	if locked.Path != path || locked.Holder.PID != os.Getpid() || locked.Holder.Phase != "pre-start" || !locked.Holder.Since.Equal(since) {
 		t.Errorf("got %+v", locked)
 	}
-	if locked.Waited < 20*time.Millisecond {
+	if locked.Waited < 250*time.Millisecond {
 		t.Errorf("it says it waited %s only", locked.Waited)
 	}
 	locked.Waited = 2 * time.Second
@@ -174,13 +174,12 @@ func TestAcquire_GivenUp(t *testing.T) {
 	path := lockPath(t)
 	l := mustAcquire(t, path)
 	ctx, cancel := context.WithCancel(t.Context())
-	got := make(chan error, 1)
-	go func() {
-		_, err := Acquire(ctx, path, Holder{})
-		got <- err
-	}()
-	cancel()
-	if err := <-got; !errors.Is(err, context.Canceled) {
+	_, err := acquire(ctx, path, request{how: syscall.LOCK_EX, wait: true, open: func(path string) (*os.File, error) {
+		defer cancel() // once it is past the first look at ctx
+		return openExclusive(path)
+	}})
+	var locked *LockedError
+	if !errors.Is(err, context.Canceled) || !errors.As(err, &locked) {
 		t.Fatalf("got %v", err)
 	}
 	mustRelease(t, l)
@@ -229,7 +228,7 @@ func TestAcquireShared(t *testing.T) {
 	mustRelease(t, a)
 	mustRelease(t, b)
 	l := mustAcquire(t, path)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if _, err := AcquireShared(ctx, path); !errors.As(err, &locked) || locked.Holder.Phase != "test" {
 		t.Fatalf("got %v, want the writer to be named", err)

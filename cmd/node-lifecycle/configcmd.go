@@ -1,0 +1,63 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+
+	"github.com/urfave/cli/v2"
+)
+
+func (e *environment) configCommand() *cli.Command {
+	return e.group(&cli.Command{
+		Name: "config", Usage: "show or check the configuration", Category: "set up",
+		Subcommands: []*cli.Command{
+			e.command(&cli.Command{
+				Name: "show", Usage: "print the configuration in force",
+				Flags: []cli.Flag{&cli.BoolFlag{Name: "origin", Usage: "say of every value where it comes from"}},
+				Action: func(c *cli.Context) error {
+					if err := noArguments(c); err != nil {
+						return err
+					}
+					cfg, err := e.load(c)
+					if err != nil {
+						return err
+					}
+					return cfg.Show(e.stdout, c.Bool("origin"))
+				},
+			}),
+			e.command(&cli.Command{
+				Name: "check", Usage: "read the configuration and say nothing if it is right",
+				Action: func(c *cli.Context) error {
+					if err := noArguments(c); err != nil {
+						return err
+					}
+					_, err := e.load(c)
+					return err
+				},
+			}),
+		},
+	})
+}
+
+func (e *environment) versionCommand() *cli.Command {
+	return e.command(&cli.Command{
+		Name: "version", Usage: "print the version", Category: "set up",
+		Flags: []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FORMAT`: text or json", Value: "text"}},
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			switch c.String("output") {
+			case "text":
+				_, err := fmt.Fprintln(e.stdout, "node-lifecycle", version())
+				return err
+			case "json":
+				return json.NewEncoder(e.stdout).Encode(map[string]any{
+					"schema": 1, "version": version(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
+				})
+			}
+			return usagef("unknown output format %q: text or json", c.String("output"))
+		},
+	})
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/node-lifecycle/node-lifecycle/phases"
+)
+
+// hookCommands are what a unit calls. They say what they do on stderr, one line for each
+// transition, and nothing on stdout.
+func (e *environment) hookCommands() []*cli.Command {
+	return []*cli.Command{
+		e.hook("peer-check", "answer whether the peer lets this slot start (ExecCondition=)", nil,
+			func(ctx context.Context, l *phases.Lifecycle, slot string) error {
+				return l.PeerCheck(ctx, slot)
+			}),
+		e.hook("pre-start", "prove the peer down, take the claim, ready the host (ExecStartPre=)", nil,
+			func(ctx context.Context, l *phases.Lifecycle, slot string) error {
+				return l.PreStart(ctx, slot)
+			}),
+		e.hook("run", "start the stack's container and follow it to its end (ExecStart=)", nil,
+			func(ctx context.Context, l *phases.Lifecycle, slot string) error {
+				code, err := l.RunStack(ctx, slot, e.stdout)
+				if err == nil && code != 0 {
+					err = fmt.Errorf("%s: the stack ended unasked with exit code %d", slot, code)
+				}
+				if err != nil {
+					return &exitError{code: code, err: err}
+				}
+				return nil
+			}),
+		e.hook("post-start", "wait for the stack, then run what comes after (ExecStartPost=)", nil,
+			func(ctx context.Context, l *phases.Lifecycle, slot string) error {
+				err := l.PostStart(ctx, slot)
+				if err == nil {
+					l.Status("Wired")
+				}
+				return err
+			}),
+		e.hook("stop", "stop the stack in an orderly way (ExecStop=)", nil,
+			func(ctx context.Context, l *phases.Lifecycle, slot string) error {
+				return l.Stop(ctx, slot)
+			}),
+		e.hook("post-stop", "make sure that nothing of the stack is left (ExecStopPost=)", nil,
+			func(ctx context.Context, l *phases.Lifecycle, slot string) error {
+				return l.PostStop(ctx, slot, phases.StopInfo{
+					ServiceResult: e.getenv("SERVICE_RESULT"),
+					ExitCode:      e.getenv("EXIT_CODE"), ExitStatus: e.getenv("EXIT_STATUS"),
+				})
+			}),
+	}
+}
+
+func (e *environment) hook(name, usage string, flags []cli.Flag, do func(context.Context, *phases.Lifecycle, string) error) *cli.Command {
+	return e.command(&cli.Command{
+		Name: name, Usage: usage, ArgsUsage: "SLOT", Category: "called by the unit",
+		Flags: append(flags, &cli.BoolFlag{Name: "force", Usage: "go on although the unit is active"}),
+		Action: func(c *cli.Context) error {
+			s, err := e.phaseSlot(c)
+			if err != nil {
+				return err
+			}
+			l, backend := e.lifecycle(s.cfg, s.slot, name)
+			defer backend.Close()
+			l.Force = c.Bool("force")
+			return do(c.Context, l, s.slot)
+		},
+	})
+}
+
+// operateCommands are what people and host agents call to change something.
+func (e *environment) operateCommands() []*cli.Command {
+	return []*cli.Command{
+		e.reconcileCommand(),
+		e.resumeCommand(),
+		e.hookless("reset", "clear the count of failed attempts", nil, func(c *cli.Context, l *phases.Lifecycle, slot string) error {
+			return l.Reset(c.Context, slot)
+		}),
+	}
+}
+
+func (e *environment) reconcileCommand() *cli.Command {
+	flags := []cli.Flag{&cli.BoolFlag{Name: "if-needed", Usage: "only if the unit is active and its stack is gone or out of date"}}
+	return e.hookless("reconcile", "restart the stack after a change of configuration or devices", flags,
+		func(c *cli.Context, l *phases.Lifecycle, slot string) error {
+			if c.Bool("if-needed") {
+				reason, err := l.ReconcileNeeded(c.Context, slot)
+				if err != nil || reason == "" {
+					return err
+				}
+				if _, err := fmt.Fprintf(e.stdout, "%s: %s\n", slot, reason); err != nil {
+					return err
+				}
+			}
+			return l.Reconcile(c.Context, slot)
+		})
+}
+
+func (e *environment) hookless(name, usage string, flags []cli.Flag, do func(*cli.Context, *phases.Lifecycle, string) error) *cli.Command {
+	return e.command(&cli.Command{
+		Name: name, Usage: usage, ArgsUsage: "SLOT", Category: "called by people and agents", Flags: flags,
+		Action: func(c *cli.Context) error {
+			s, err := e.phaseSlot(c)
+			if err != nil {
+				return err
+			}
+			l, backend := e.lifecycle(s.cfg, s.slot, name)
+			defer backend.Close()
+			return do(c, l, s.slot)
+		},
+	})
+}
+
+func (e *environment) resumeCommand() *cli.Command {
+	return e.command(&cli.Command{
+		Name: "resume", ArgsUsage: "[SLOT]", Category: "called by people and agents",
+		Usage: "take up, close or settle what a phase left that died half-way",
+		Action: func(c *cli.Context) error {
+			if err := e.needRoot("resume"); err != nil {
+				return err
+			}
+			cfg, slots, err := e.oneOrAll(c, e.phaseSlot)
+			if err != nil {
+				return err
+			}
+			var failed []error
+			for _, slot := range slots {
+				failed = append(failed, e.resumeSlot(c.Context, cfg, slot))
+			}
+			return errors.Join(failed...)
+		},
+	})
+}

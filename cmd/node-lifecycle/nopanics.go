@@ -1,0 +1,5 @@
+//go:build !panics
+
+package main
+
+func (e *environment) panicOnRequest() {}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/node-lifecycle/node-lifecycle/internal/config"
+	"github.com/node-lifecycle/node-lifecycle/phases"
+)
+
+// exitNoSlot is what an inspecting command answers about a slot that is not there, as
+// systemctl does about a unit (LSB).
+const exitNoSlot = 4
+
+// slotOf is a configuration and one of its slots.
+type slotOf struct {
+	cfg  *config.Config
+	slot string
+}
+
+// load reads the configuration that the command line asks for.
+func (e *environment) load(c *cli.Context) (*config.Config, error) {
+	o := config.Options{Getenv: e.getenv}
+	if path := c.String("config"); path != "" {
+		o.Path, o.Required = path, true
+	} else if path := e.getenv("NODE_LIFECYCLE_CONFIG"); path != "" {
+		o.Path, o.Required = path, true
+	}
+	if dir := c.String("state-dir"); dir != "" {
+		o.Overrides = append(o.Overrides, config.Override{Key: "state_dir", Value: dir, Flag: "--state-dir"})
+	}
+	return config.Load(o)
+}
+
+// phaseSlot is the slot of a command that acts: it needs root, and an unknown slot is a
+// wrong command line.
+func (e *environment) phaseSlot(c *cli.Context) (slotOf, error) {
+	name, err := oneSlot(c)
+	if err != nil {
+		return slotOf{}, err
+	}
+	if err := e.needRoot(c.Command.Name); err != nil {
+		return slotOf{}, err
+	}
+	return e.findSlot(c, name, phases.ExitUsage)
+}
+
+// needRoot refuses to act as anybody else.
+func (e *environment) needRoot(what string) error {
+	if e.euid == 0 {
+		return nil
+	}
+	return &exitError{code: phases.ExitDenied, err: fmt.Errorf("%s needs root; try: sudo node-lifecycle %s", what, strings.Join(e.args, " "))}
+}
+
+// inspectedSlot is the slot of a command that only looks.
+func (e *environment) inspectedSlot(c *cli.Context) (slotOf, error) {
+	name, err := oneSlot(c)
+	if err != nil {
+		return slotOf{}, err
+	}
+	return e.findSlot(c, name, exitNoSlot)
+}
+
+func oneSlot(c *cli.Context) (string, error) {
+	switch c.NArg() {
+	case 1:
+		name := c.Args().First()
+		if fault := config.SlotNameFault(name); fault != "" {
+			return "", usagef("%s", fault)
+		}
+		return name, nil
+	case 0:
+		return "", usagef("%s needs a slot, for example: node-lifecycle %s kube1", c.Command.Name, c.Command.Name)
+	default:
+		return "", usagef("%s takes one slot, not %d: %s", c.Command.Name, c.NArg(), strings.Join(c.Args().Slice(), " "))
+	}
+}
+
+func (e *environment) findSlot(c *cli.Context, name string, unknown int) (slotOf, error) {
+	cfg, err := e.load(c)
+	if err != nil {
+		return slotOf{}, err
+	}
+	if _, ok := cfg.Slot(name); !ok {
+		return slotOf{}, &exitError{code: unknown, err: fmt.Errorf("there is no slot %s; the configured ones are %s", name, strings.Join(cfg.SlotNames(), " and "))}
+	}
+	return slotOf{cfg, name}, nil
+}
+
+// oneOrAll is the slot that was named, or all that are configured.
+func (e *environment) oneOrAll(c *cli.Context, one func(*cli.Context) (slotOf, error)) (*config.Config, []string, error) {
+	if c.NArg() > 0 {
+		s, err := one(c)
+		return s.cfg, []string{s.slot}, err
+	}
+	cfg, err := e.load(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return cfg, cfg.SlotNames(), nil
+}
+
+// resumeSlot resumes one slot and says what was done about it.
+func (e *environment) resumeSlot(ctx context.Context, cfg *config.Config, slot string) error {
+	l, backend := e.lifecycle(cfg, slot, "resume")
+	defer backend.Close()
+	did, err := l.Resume(ctx, slot)
+	if err != nil {
+		return err
+	}
+	said := map[phases.Resumption]string{
+		phases.ResumeNothing: "nothing to resume", phases.ResumeClose: "an interrupted run was closed",
+		phases.ResumeContinue: "post-start was continued", phases.ResumeSettle: "settled",
+	}
+	_, err = fmt.Fprintf(e.stdout, "%s: %s\n", slot, said[did])
+	return err
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/node-lifecycle/node-lifecycle/backend/container"
+	"github.com/node-lifecycle/node-lifecycle/internal/config"
+)
+
+// reconcileInterval is how often the timer looks whether a slot needs a restart.
+const reconcileInterval = 10 * time.Minute
+
+func (e *environment) unitsCommand() *cli.Command {
+	return e.command(&cli.Command{
+		Name: "units", Category: "set up",
+		Usage: "print or install the unit files, with every timeout derived from the configuration",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "install", Usage: "write them, and have systemd load them, instead of printing them"},
+			&cli.StringFlag{Name: "dir", Usage: "write them to `DIRECTORY` (with --install)", DefaultText: unitDir},
+		},
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			if c.IsSet("dir") && !c.Bool("install") {
+				return usagef("--dir says where to --install; without it the units are printed")
+			}
+			cfg, err := e.load(c)
+			if err != nil {
+				return err
+			}
+			files, err := container.RenderUnits(e.unitParams(c, cfg))
+			if err != nil {
+				return err
+			}
+			if !c.Bool("install") {
+				return e.printUnits(files)
+			}
+			if c.IsSet("dir") {
+				return e.writeUnits(c.String("dir"), files)
+			}
+			if err := e.needRoot("units --install"); err != nil {
+				return err
+			}
+			if err := e.writeUnits(e.unitDir, files); err != nil {
+				return err
+			}
+			return e.loadUnits(c.Context, cfg)
+		},
+	})
+}
+
+// unitParams derives what the one template must satisfy from all slots that use it.
+func (e *environment) unitParams(c *cli.Context, cfg *config.Config) container.UnitParams {
+	p := container.UnitParams{
+		Binary: e.binary, EngineUnit: cfg.Engine.Unit, StateDir: cfg.StateDir,
+		EngineWait: cfg.Engine.Wait, ReconcileInterval: reconcileInterval,
+		ReconcileArgs: []string{"--if-needed"},
+	}
+	if path := c.String("config"); path != "" {
+		if abs, err := filepath.Abs(path); err == nil {
+			p.Config = abs
+		}
+	}
+	for _, slot := range cfg.SlotNames() {
+		b := cfg.Budgets(slot)
+		p.StartBudget = max(p.StartBudget, b.PeerCheck, b.PreStart, b.PostStart)
+		p.StopBudget = max(p.StopBudget, b.Stop)
+		p.TimeoutStart = max(p.TimeoutStart, b.TimeoutStart)
+		p.TimeoutStop = max(p.TimeoutStop, b.TimeoutStop)
+		p.RestartDelay, p.StartLimitInterval, p.StartLimitBurst = b.RestartDelay, b.StartLimitInterval, b.StartLimitBurst
+	}
+	return p
+}
+
+func (e *environment) printUnits(files []container.UnitFile) error {
+	for i, f := range files {
+		gap := ""
+		if i > 0 {
+			gap = "\n"
+		}
+		if _, err := fmt.Fprintf(e.stdout, "%s# %s\n%s", gap, f.Name, f.Content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *environment) writeUnits(dir string, files []container.UnitFile) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("directory of the units: %w", err)
+	}
+	defer root.Close()
+	for _, f := range files {
+		if err := replaceFile(root, f.Name, f.Content); err != nil {
+			return fmt.Errorf("unit %s: %w", f.Name, err)
+		}
+		if _, err := fmt.Fprintln(e.stdout, "wrote "+filepath.Join(dir, f.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaceFile puts the content in place of the file at once: systemd may read it at any
+// moment.
+func replaceFile(root *os.Root, name string, content []byte) error {
+	temporary := "." + name + ".new"
+	f, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = root.Rename(temporary, name)
+	}
+	if err != nil {
+		if gone := root.Remove(temporary); !errors.Is(gone, fs.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
+	}
+	return err
+}
+
+// loadUnits has systemd read the units and says what to do next.
+func (e *environment) loadUnits(ctx context.Context, cfg *config.Config) error {
+	backend := e.openBackend(cfg, nil)
+	defer backend.Close()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := backend.Reload(ctx); err != nil {
+		return fmt.Errorf("the units are written, but systemd has not loaded them: %w; run: systemctl daemon-reload", err)
+	}
+	_, err := fmt.Fprintf(e.stdout, "systemd has loaded them; enable what is to start at boot:\n"+
+		"  systemctl enable %s\n  systemctl enable --now %s\n",
+		container.ResumeUnit, cfg.Slots[cfg.SlotNames()[0]].Unit)
+	return err
+}

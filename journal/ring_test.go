@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 )
 
@@ -190,8 +192,7 @@ func TestRing_EvidenceOfAFormerPin(t *testing.T) {
 	wantSeqs(t, "all entries", seqs(mustEntries(t, j, "kube1", Query{})), span(1, 66))
 }
 
-// Once the rings are full the file does not grow any more, and the largest
-// journal of two slots fits into what is preallocated.
+// Once the rings are full the file does not grow any more.
 func TestRing_FileSize(t *testing.T) {
 	j := open(t, Options{Keep: 50})
 	capture := func(n int) []byte { return bytes.Repeat([]byte("x"), 1000*(n%10)) }
@@ -214,6 +215,32 @@ func TestRing_FileSize(t *testing.T) {
 	}
 }
 
+// Pages are filled to the brim, one append after the other.
+func TestRing_Density(t *testing.T) {
+	j := open(t, Options{})
+	for range 60 {
+		appendN(t, j, 5, func(n int) []byte { return bytes.Repeat([]byte("x"), (maxChunk-checksumSize)*n) })
+	}
+	db, err := bbolt.Open(j.Path(), 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = db.View(func(tx *bbolt.Tx) error {
+		for _, name := range [][]byte{entriesBucket, evidenceBucket} {
+			s := slotBucket(tx, name).Stats()
+			if used := float64(s.LeafInuse) / float64(s.LeafAlloc); used < 0.85 {
+				t.Errorf("%s: %.0f %% of the pages are used", name, 100*used)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The largest journal of two slots fits into what is preallocated.
 func TestRing_Preallocation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 50 MB: not in short mode")

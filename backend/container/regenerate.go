@@ -40,7 +40,8 @@ func (c *Controller) Regenerate(ctx context.Context, slot string) error {
 		}
 	}
 	if s.Container != "" && s.Image != "" {
-		if _, err := c.regenerateSpec(ctx, s); err != nil {
+		c.warnDisposable(s)
+		if err := c.regenerateSpec(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -82,38 +83,63 @@ func (c *Controller) rename(ctx context.Context, o object, name string) error {
 	return err
 }
 
-// regenerateSpec renders the specification and writes it where run reads it.
-func (c *Controller) regenerateSpec(ctx context.Context, s Slot) (*specification, error) {
+// regenerateSpec makes sure of everything that the specification names, renders
+// it and writes it down.
+func (c *Controller) regenerateSpec(ctx context.Context, s Slot) error {
 	image, err := c.ensureImage(ctx, s)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	devices, err := c.devices(ctx, s)
 	if err != nil {
+		return err
+	}
+	spec, err := c.renderFor(ctx, s, image, devices)
+	if err != nil {
+		return err
+	}
+	return c.storeSpec(s, spec)
+}
+
+// renderNow renders the specification without pulling, waiting or writing.
+func (c *Controller) renderNow(ctx context.Context, s Slot) (*specification, error) {
+	image, found, err := c.image(ctx, s.Image)
+	if err != nil {
 		return nil, err
 	}
+	if !found {
+		return nil, &Error{Op: "look at image " + s.Image, Err: errors.New("it is not on this host"), Hint: "pre-start makes sure of it"}
+	}
+	devices, err := readDevices(s)
+	if err != nil {
+		return nil, &Error{Op: "read the devices of slot " + s.Name, Err: err, Hint: "is its driver loaded?"}
+	}
+	return c.renderFor(ctx, s, image, devices)
+}
+
+func (c *Controller) renderFor(ctx context.Context, s Slot, image imageInfo, devices []deviceNode) (*specification, error) {
 	podman, err := c.engine.isPodman(ctx)
 	if err != nil {
 		return nil, err
 	}
-	spec, err := render(s, image, devices, podman)
-	if err != nil {
-		return nil, err
-	}
+	return render(s, image, devices, podman)
+}
+
+// storeSpec writes the specification down, for people and for Drifted.
+func (c *Controller) storeSpec(s Slot, spec *specification) error {
 	text, err := json.MarshalIndent(spec, "", "  ")
 	if err != nil {
-		return nil, failed("render the specification of container "+s.Container, err)
+		return failed("render the specification of container "+s.Container, err)
 	}
 	dir, err := c.runtimeDir(s)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return spec, writeFile(filepath.Join(dir, specFile), append(text, '\n'), 0o600)
+	return writeFile(filepath.Join(dir, specFile), append(text, '\n'), 0o600)
 }
 
-// readSpec reads the specification that Regenerate wrote, and checks that it
-// is whole and still fits the host. An error says why it cannot be used.
-func (c *Controller) readSpec(s Slot) (*specification, error) {
+// storedSpec reads the specification that was written last.
+func (c *Controller) storedSpec(s Slot) (*specification, error) {
 	name := filepath.Join(c.opts.RuntimeDir, s.Name, specFile)
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -124,20 +150,11 @@ func (c *Controller) readSpec(s Slot) (*specification, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	digest, err := spec.digest()
-	switch {
-	case err != nil:
-		return nil, err
-	case spec.Version != specVersion, spec.Config == nil, spec.HostConfig == nil, digest != spec.Digest:
-		return nil, fmt.Errorf("%s is damaged or of another version", name)
-	case spec.Name != s.Container, spec.Config.Image != s.Image:
-		return nil, fmt.Errorf("%s is for container %s of image %s", name, spec.Name, spec.Config.Image)
-	}
-	now, err := readDevices(s)
 	if err != nil {
 		return nil, err
 	}
-	if text, changed := changedDevice(spec.Devices, now); changed {
-		return nil, fmt.Errorf("%s is stale: device %s", name, text)
+	if spec.Version != specVersion || spec.Config == nil || spec.HostConfig == nil || digest != spec.Digest {
+		return nil, fmt.Errorf("%s is damaged or of another version", name)
 	}
 	return spec, nil
 }

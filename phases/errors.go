@@ -130,6 +130,7 @@ var exitByCause = map[Cause]int{
 	CauseAfterStart:   ExitAfterStart,
 	CauseStackDied:    ExitStackDied,
 	CauseNotWired:     ExitStackDied,
+	CauseInterrupted:  128 + 15, // as by SIGTERM, when nobody says by what
 	CauseBug:          ExitBug,
 }
 
@@ -142,19 +143,14 @@ func ExitCode(err error) int {
 	if errors.As(err, &signal) {
 		return 128 + signal.Signal
 	}
-	if code := journalExit(err); code != 0 {
+	cause := causeOf(err, CauseBug)
+	if cause == CauseJournal {
+		return journalExit(err)
+	}
+	if code, ok := exitByCause[cause]; ok {
 		return code
 	}
-	var phase *Error
-	if errors.As(err, &phase) {
-		if phase.Cause == CauseInterrupted {
-			return 143
-		}
-		if code, ok := exitByCause[phase.Cause]; ok {
-			return code
-		}
-	}
-	return exitByCause[causeOf(err, CauseBug)]
+	return ExitBug
 }
 
 func journalExit(err error) int {
@@ -163,10 +159,6 @@ func journalExit(err error) int {
 		return ExitCannotOpen
 	case journal.KindPermission:
 		return ExitDenied
-	case journal.KindLocked:
-		return ExitTemporary
-	case "":
-		return 0
 	default:
 		return ExitIO
 	}

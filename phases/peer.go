@@ -271,7 +271,7 @@ func (r *run) waitEngine(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, r.l.engineWait(), errBudget)
+	ctx, cancel := context.WithTimeout(ctx, r.l.engineWait())
 	defer cancel()
 	if err := able.WaitEngine(ctx); err != nil {
 		return &Error{Cause: causeOf(err, CauseEngine), Err: fmt.Errorf("the engine did not answer within %s: %w", r.l.engineWait(), err), Hint: "see that the container engine is up"}

@@ -100,8 +100,10 @@ func waitReady(ctx context.Context, r *run) (outcome, error) {
 		}
 		running, reason, err := r.l.Controller.Running(ctx, r.slot)
 		switch {
-		case err != nil && ctx.Err() == nil:
+		case err != nil && (ctx.Err() == nil || r.waiting.reason == ""):
 			reason = err.Error() // may pass: retried until the budget is used up
+		case err != nil:
+			reason = r.waiting.reason // the end of the wait cut the question off
 		case running:
 			return outcome{detail: reason}, r.stillDown(ctx)
 		}
@@ -185,7 +187,7 @@ func (r *run) noteWaiting(ctx context.Context, reason string) error {
 	}
 	due := now.Sub(w.since) >= waitingLasts || now.Sub(w.quiet) >= waitingQuiet
 	r.l.status(fmt.Sprintf("waiting for %s, %s of %s", reason, now.Sub(r.stepBegan).Round(time.Second), r.stepBudget))
-	if w.noted || w.notes >= maxWaitingNotes || !due {
+	if w.noted || w.notes >= maxWaitingNotes || !due || ctx.Err() != nil { // the failure will name it
 		return nil
 	}
 	w.noted, w.quiet = true, now

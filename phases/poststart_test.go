@@ -140,6 +140,28 @@ func TestPostStart_NeverReady(t *testing.T) {
 	})
 }
 
+func TestPostStart_EndOfTheWaitHidesNoReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := readied(t)
+		s := w.up("kube1")
+		s.ready, s.reason = false, "kubelet.service: activating"
+		began := time.Now()
+		w.hook["Running kube1"] = func() { // the last question is cut off by the end of the wait
+			if time.Since(began) > phases.DefaultReadyTimeout-2*time.Second {
+				time.Sleep(5 * time.Second)
+				w.mu.Lock()
+				w.fail["Running kube1"] = context.DeadlineExceeded
+				w.mu.Unlock()
+			}
+		}
+		err := w.lifecycle("kube1", "a1").PostStart(t.Context(), "kube1")
+		wantError(t, err, phases.CauseReadyTimeout, 79)
+		if !strings.Contains(err.Error(), "kubelet.service: activating") {
+			t.Errorf("error %q does not name the last reason", err)
+		}
+	})
+}
+
 func TestPostStart_EngineErrorsPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := readied(t)

@@ -81,6 +81,9 @@ func stopStep(info StopInfo) step {
 		do: func(ctx context.Context, r *run) (out outcome, err error) {
 			r.l.status("making sure that the stack is gone")
 			out.evidence = r.stopEvidence(ctx)
+			if err := r.idleEngine(ctx); err != nil {
+				return out, err
+			}
 			how, err := r.proveGone(ctx)
 			if err != nil {
 				return out, err
@@ -97,14 +100,47 @@ func stopStep(info StopInfo) step {
 	}
 }
 
+// idleEngineWait is how long post-stop waits for an engine that is away when its
+// activation has begun nothing.
+const idleEngineWait = 5 * time.Second
+
+// idleEngine gives up early on an engine that is away if the activation has begun
+// nothing: its peer-check has waited already, the next start waits again, and comes the
+// sooner. What is left of an earlier activation is not proven gone, as before.
+func (r *run) idleEngine(ctx context.Context) error {
+	able, ok := r.l.Controller.(EngineWaiter)
+	if !ok || r.activation() != "" && r.head.Activation == r.activation() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, idleEngineWait, errBudget)
+	defer cancel()
+	if err := able.WaitEngine(ctx); err != nil {
+		return unproven(err)
+	}
+	return nil
+}
+
+func unproven(err error) *Error {
+	return &Error{Cause: CauseUnproven, Err: fmt.Errorf("the stack is not proven gone: %w", err), Hint: "the claim is kept; see what still runs and call post-stop again"}
+}
+
 // stopEvidence is captured before anything is removed, if the end was not asked for or
 // may not have been.
 func (r *run) stopEvidence(ctx context.Context) []byte {
-	if !r.state().Live() || r.head.StopRequested != "" && r.head.StopRequested == r.activation() {
+	if !r.state().Live() || r.stopNoted() && !r.cutOff() {
 		return nil
 	}
 	return r.evidence(ctx, nil)
 }
+
+// stopNoted reports whether a process of this activation was told to stop the stack.
+func (r *run) stopNoted() bool {
+	return r.head.StopRequested != "" && r.head.StopRequested == r.activation()
+}
+
+// cutOff reports whether a phase died that was bringing the stack up. systemd then ends
+// the main process as well, which takes that for a stop that was asked for.
+func (r *run) cutOff() bool { return r.found != nil && r.state() != fsm.Wired }
 
 // proveGone ends and removes the slot's own stack.
 func (r *run) proveGone(ctx context.Context) (string, error) {
@@ -112,7 +148,7 @@ func (r *run) proveGone(ctx context.Context) (string, error) {
 	if able, ok := r.l.Controller.(Stopper); ok {
 		var err error
 		if how, err = able.Stop(ctx, r.slot); err != nil {
-			return "", &Error{Cause: CauseUnproven, Err: fmt.Errorf("the stack is not proven gone: %w", err), Hint: "the claim is kept; see what still runs and call post-stop again"}
+			return "", unproven(err)
 		}
 	}
 	removed, err := r.removeStale(ctx)
@@ -122,17 +158,18 @@ func (r *run) proveGone(ctx context.Context) (string, error) {
 // stopOutcome decides what the end of the activation was. It was a stop if one was
 // asked for; what systemd calls the result says nothing about that.
 func (r *run) stopOutcome(ctx context.Context, info StopInfo, how string, out *outcome) {
-	asked := r.head.StopRequested != "" && r.head.StopRequested == r.activation() || r.stopAsked(ctx)
+	byJob := r.stopAsked(ctx)
 	out.detail = joinDetails(info.text(), how)
 	out.attrs = attr("service_result", info.ServiceResult, "exit_code", info.ExitCode, "exit_status", info.ExitStatus)
 	switch {
 	case !r.state().Live():
 		out.note, out.evidence = fsm.NoteCleaned, nil
+		out.before = r.settleOwn("") // says so if a phase died before it had begun anything
 	case r.head.Boot != r.boot():
 		out.event, out.cause, out.evidence = fsm.EventRebooted, CauseReboot, nil
-	case asked:
+	case byJob, r.stopNoted() && !r.cutOff():
 		out.event, out.evidence = fsm.EventStopped, nil
-	case r.found != nil && r.state() != fsm.Wired:
+	case r.cutOff():
 		out.event, out.cause = fsm.EventFailed, CauseInterrupted
 		out.detail = joinDetails(fmt.Sprintf("%s died in step %s", r.found.Phase, r.found.Step), out.detail)
 	default:

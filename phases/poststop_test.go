@@ -59,6 +59,23 @@ func TestPostStop(t *testing.T) {
 				})
 			})
 		}, phases.StopInfo{ServiceResult: "signal"}, fsm.Failed, "failed", phases.CauseInterrupted, "post-start died in step wait-ready"},
+		{"post-start was killed, and run was told to end by systemd", readied, func(w *world) {
+			w.up("kube1")
+			w.mutate(func(tx *journal.Tx) error {
+				return tx.SetHead("kube1", func(h *journal.Head) {
+					h.Open = &journal.Open{Run: "r", Phase: "post-start", Step: "wait-ready", Boot: "boot1"}
+					h.StopRequested = "a1"
+				})
+			})
+		}, phases.StopInfo{ServiceResult: "signal"}, fsm.Failed, "failed", phases.CauseInterrupted, "post-start died in step wait-ready"},
+		{"post-start was killed by a stop that lasted too long", readied, func(w *world) {
+			asked(w)
+			w.mutate(func(tx *journal.Tx) error {
+				return tx.SetHead("kube1", func(h *journal.Head) {
+					h.Open = &journal.Open{Run: "r", Phase: "post-start", Step: "wait-ready", Boot: "boot1"}
+				})
+			})
+		}, phases.StopInfo{ServiceResult: "timeout"}, fsm.Stopped, "stopped", "", ""},
 		{"stop between the phases", readied, asked, phases.StopInfo{ServiceResult: "success"}, fsm.Stopped, "stopped", "", ""},
 		{"pre-start had failed", func(t *testing.T) *world {
 			w := newWorld(t)
@@ -101,6 +118,24 @@ func TestPostStop(t *testing.T) {
 				t.Error("the run is still open")
 			}
 		})
+	}
+}
+
+func TestPostStop_SaysWhoDied(t *testing.T) {
+	w := newWorld(t)
+	w.mutate(func(tx *journal.Tx) error {
+		return tx.SetHead("kube1", func(h *journal.Head) {
+			h.Open = &journal.Open{Run: "r", Phase: "pre-start", Step: "precheck", Boot: "boot1"}
+		})
+	})
+	if err := w.lifecycle("kube1", "a1").PostStop(t.Context(), "kube1", phases.StopInfo{ServiceResult: "signal"}); err != nil {
+		t.Fatal(err)
+	}
+	if e := w.last("kube1", string(fsm.NoteUndone)); e.Cause != string(phases.CauseInterrupted) || !strings.Contains(e.Detail, "pre-start died in step precheck") {
+		t.Errorf("recorded %s: %q", e.Cause, e.Detail)
+	}
+	if got := w.last("kube1", string(fsm.NoteCleaned)); got.Detail != "" {
+		t.Errorf("cleaned: %q", got.Detail)
 	}
 }
 

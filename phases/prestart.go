@@ -183,7 +183,7 @@ func (r *run) settle(ctx context.Context) ([]op, error) {
 	}
 	var ops []op
 	if discarded != "" {
-		ops = append(ops, op{note: fsm.NoteDiscarded, entry: journal.Entry{Detail: discarded}})
+		ops = append(ops, op{note: fsm.NoteDiscarded, entry: journal.Entry{Step: r.step, Detail: discarded}})
 	}
 	return append(ops, r.settleOwn(survivor)...), nil
 }
@@ -248,6 +248,10 @@ func (r *run) settleOwn(survivor string) []op {
 	case what != "" && r.state() != fsm.Wired:
 		entry.Cause = string(CauseInterrupted)
 		return []op{{event: fsm.EventFailed, entry: entry}}
+	case r.head.StopRequested != "" && r.head.StopRequested == r.head.Activation:
+		entry.Cause = string(CauseInterrupted)
+		entry.Detail = joinDetails("a stop was asked for, and nobody recorded its end", entry.Detail)
+		return []op{{event: fsm.EventLost, entry: entry}}
 	default:
 		entry.Cause = string(CauseStackDied)
 		entry.Detail = joinDetails("nobody recorded a stop", entry.Detail)

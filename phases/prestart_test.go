@@ -191,6 +191,17 @@ func TestPreStart_Settles(t *testing.T) {
 	}{
 		{"survivor of a lost unit", func(w *world) { w.start("kube1", "a0") }, "lost", phases.CauseStackDied, "survivor ended"},
 		{"post-stop never ran", func(w *world) { w.start("kube1", "a0"); w.die("kube1") }, "lost", phases.CauseStackDied, "nobody recorded a stop"},
+		{"post-stop was killed", func(w *world) {
+			w.start("kube1", "a0")
+			if err := w.lifecycle("kube1", "a0").Stop(w.t.Context(), "kube1"); err != nil {
+				w.t.Fatal(err)
+			}
+			w.mutate(func(tx *journal.Tx) error {
+				return tx.SetHead("kube1", func(h *journal.Head) {
+					h.Open = &journal.Open{Run: "r", Phase: "post-stop", Step: "stop", Boot: "boot1"}
+				})
+			})
+		}, "lost", phases.CauseInterrupted, "a stop was asked for, and nobody recorded its end; post-stop died in step stop"},
 		{"reboot", func(w *world) {
 			w.start("kube1", "a0")
 			w.boot, w.stacks = "boot2", map[string]*stack{}

@@ -112,20 +112,22 @@ func TestReconcile_Refuses(t *testing.T) {
 		}, phases.CauseStartLimit, 75, "started 3 times"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := wired(t)
-			l := reconciler(w)
-			tc.world(w, l)
-			err := l.Reconcile(t.Context(), "kube1")
-			wantError(t, err, tc.cause, tc.exit)
-			if !strings.Contains(err.Error(), tc.text) {
-				t.Errorf("error %q, want %q", err, tc.text)
-			}
-			if slices.Contains(w.calls, "Restart kube1") || slices.Contains(w.calls, "ResetFailed kube1") {
-				t.Error("a refused reconcile touched the unit")
-			}
-			if !w.stack("kube1").alive {
-				t.Error("the stack is down")
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := wired(t)
+				l := reconciler(w)
+				tc.world(w, l)
+				err := l.Reconcile(t.Context(), "kube1")
+				wantError(t, err, tc.cause, tc.exit)
+				if !strings.Contains(err.Error(), tc.text) {
+					t.Errorf("error %q, want %q", err, tc.text)
+				}
+				if slices.Contains(w.calls, "Restart kube1") || slices.Contains(w.calls, "ResetFailed kube1") {
+					t.Error("a refused reconcile touched the unit")
+				}
+				if !w.stack("kube1").alive {
+					t.Error("the stack is down")
+				}
+			})
 		})
 	}
 }
@@ -204,6 +206,46 @@ func TestReconcile_Fails(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A restart that is still queued when the call returns is waited for: the slot that is up
+// meanwhile is the old one.
+func TestReconcile_WaitsForTheNewActivation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := wired(t)
+		w.restarts("kube1", "a2", func() { w.fail["Regenerate kube1"] = errors.New("no such device") })
+		later := w.hook["Restart kube1"]
+		w.hook["Restart kube1"] = func() {
+			w.unit("kube1", func(u *phases.UnitStatus) { u.JobID, u.JobType = 8, "restart" })
+			time.AfterFunc(10*time.Second, later)
+		}
+		err := reconciler(w).Reconcile(t.Context(), "kube1")
+		wantError(t, err, phases.CauseNotWired, 81)
+		if !strings.Contains(err.Error(), "no such device") {
+			t.Errorf("error %q does not say why the new activation failed", err)
+		}
+	})
+}
+
+// The end of reconcile leaves a hook's run alone.
+func TestReconcile_LeavesTheHooksRunOpen(t *testing.T) {
+	w := wired(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	w.hook["Restart kube1"] = func() {
+		w.mutate(func(tx *journal.Tx) error {
+			return tx.SetHead("kube1", func(h *journal.Head) {
+				h.Open = &journal.Open{Run: "hook", Phase: "pre-start", Step: "precheck", PID: 100, Boot: "boot1", Activation: "a2"}
+			})
+		})
+		cancel(phases.Interrupted{Signal: 15, Name: "SIGTERM"})
+	}
+	wantError(t, reconciler(w).Reconcile(ctx, "kube1"), phases.CauseInterrupted, 143)
+	if h := w.head("kube1"); h.Open == nil || h.Open.Run != "hook" {
+		t.Errorf("open run %+v, want the hook's", h.Open)
+	}
+	if e := w.last("kube1", "ended"); e.Phase != phases.PhaseReconcile {
+		t.Errorf("the end is %s's", e.Phase)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/node-lifecycle/node-lifecycle/fsm"
@@ -95,49 +96,51 @@ func TestResume_EveryCell(t *testing.T) {
 				name += ", stack alive"
 			}
 			t.Run(name, func(t *testing.T) {
-				w := cutOff(t, rule.State, rule.Cut, rule.UnitOurs)
-				if alive {
-					w.up("kube1")
-				}
-				did, err := w.lifecycle("kube1", "").Resume(t.Context(), "kube1")
-				if err != nil {
-					t.Fatal(err)
-				}
-				state := rule.State
-				if state == fsm.Stopped {
-					state = ""
-				}
-				switch {
-				case rule.Do == phases.ResumeContinue && alive:
-					want(t, did, phases.ResumeContinue)
-					wantState(t, w, "kube1", fsm.Wired)
-				case rule.Do == phases.ResumeContinue, rule.Do == phases.ResumeSettle:
-					want(t, did, phases.ResumeSettle)
-					wantState(t, w, "kube1", settled(rule))
-					if s := w.stack("kube1"); s != nil {
-						t.Error("a survivor is left")
+				synctest.Test(t, func(t *testing.T) {
+					w := cutOff(t, rule.State, rule.Cut, rule.UnitOurs)
+					if alive {
+						w.up("kube1")
 					}
-					if c := w.claim(); c.Holder != "" {
-						t.Error("the claim is kept")
+					did, err := w.lifecycle("kube1", "").Resume(t.Context(), "kube1")
+					if err != nil {
+						t.Fatal(err)
 					}
-				case rule.Do == phases.ResumeClose:
-					want(t, did, phases.ResumeClose)
-					wantState(t, w, "kube1", state)
-				default:
-					want(t, did, phases.ResumeNothing)
-					wantState(t, w, "kube1", state)
-				}
-				if rule.Do != phases.ResumeNothing && w.head("kube1").Open != nil {
-					t.Error("the run is still open")
-				}
-				// Twice is the same as once.
-				before := len(w.entries("kube1"))
-				if _, err := w.lifecycle("kube1", "").Resume(t.Context(), "kube1"); err != nil {
-					t.Fatal(err)
-				}
-				if rule.Do != phases.ResumeNothing && len(w.entries("kube1")) != before {
-					t.Errorf("resumed twice: %v", w.story("kube1"))
-				}
+					state := rule.State
+					if state == fsm.Stopped {
+						state = ""
+					}
+					switch {
+					case rule.Do == phases.ResumeContinue && alive:
+						want(t, did, phases.ResumeContinue)
+						wantState(t, w, "kube1", fsm.Wired)
+					case rule.Do == phases.ResumeContinue, rule.Do == phases.ResumeSettle:
+						want(t, did, phases.ResumeSettle)
+						wantState(t, w, "kube1", settled(rule))
+						if s := w.stack("kube1"); s != nil {
+							t.Error("a survivor is left")
+						}
+						if c := w.claim(); c.Holder != "" {
+							t.Error("the claim is kept")
+						}
+					case rule.Do == phases.ResumeClose:
+						want(t, did, phases.ResumeClose)
+						wantState(t, w, "kube1", state)
+					default:
+						want(t, did, phases.ResumeNothing)
+						wantState(t, w, "kube1", state)
+					}
+					if rule.Do != phases.ResumeNothing && w.head("kube1").Open != nil {
+						t.Error("the run is still open")
+					}
+					// Twice is the same as once.
+					before := len(w.entries("kube1"))
+					if _, err := w.lifecycle("kube1", "").Resume(t.Context(), "kube1"); err != nil {
+						t.Fatal(err)
+					}
+					if rule.Do != phases.ResumeNothing && len(w.entries("kube1")) != before {
+						t.Errorf("resumed twice: %v", w.story("kube1"))
+					}
+				})
 			})
 		}
 	}

@@ -74,6 +74,7 @@ func TestRunStack_ChecksTheClaim(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.mutate(func(tx *journal.Tx) error { return tx.SetClaim("kube1+kube2", tc.claim(mine)) })
+			w.fail["Start kube1"] = errors.New("started without the claim")
 			code, err := w.lifecycle("kube1", "a1").RunStack(t.Context(), "kube1", &bytes.Buffer{})
 			wantError(t, err, phases.CauseClaim, 76)
 			if code != 76 || !strings.Contains(err.Error(), tc.text) {

@@ -202,12 +202,24 @@ func (r *run) failure(ctx context.Context, s *step, err error) *Error {
 			return inner
 		}
 	}
-	if ctx.Err() != nil && f.Cause != CauseStackDied {
-		f.Err = endOf(ctx)
+	switch {
+	case ctx.Err() == nil || f.Cause == CauseStackDied:
+	case s.ends: // what it was there to prove is not proven, whatever cut it short
+		f.Err, f.Cause = cutShort(ctx, f.Err), s.cause
+	default:
+		f.Err, f.Hint = endOf(ctx), ""
 		f.Cause = causeOf(f.Err, CauseInterrupted)
 	}
-	f.Refused = !r.canFail()
+	f.Refused = !s.ends && !r.canFail()
 	return f
+}
+
+// cutShort adds what ended ctx to an error that does not say it.
+func cutShort(ctx context.Context, err error) error {
+	if end := endOf(ctx); !errors.Is(err, end) {
+		return fmt.Errorf("%w: %w", end, err)
+	}
+	return err
 }
 
 // canFail reports whether the state has a failure edge and this run may take it: a

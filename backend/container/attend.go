@@ -220,7 +220,7 @@ func (a *attendance) wait(ctx context.Context) (int, error) {
 				if away.IsZero() {
 					away = time.Now()
 				}
-				if time.Since(away) > awayLimit*a.opts.CallTimeout {
+				if time.Since(away) > a.away {
 					return -1, err
 				}
 			}

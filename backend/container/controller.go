@@ -105,7 +105,8 @@ type Controller struct {
 	seen    map[string]bool // container id and start that were seen alive
 	answers map[string]answer
 
-	host host // what is read of the host itself; replaced in tests
+	host host          // what is read of the host itself; replaced in tests
+	away time.Duration // how long an engine may stay away while a container is waited for
 }
 
 // look is what one look at a running container saw.
@@ -149,6 +150,7 @@ func New(o Options) *Controller {
 		seen:    make(map[string]bool),
 		answers: make(map[string]answer),
 		host:    newHost(),
+		away:    awayLimit * o.CallTimeout,
 	}
 }
 

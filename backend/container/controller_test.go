@@ -82,6 +82,17 @@ func newBenchOn(t *testing.T, e *enginetest.Engine, change ...func(*Options, *Sl
 	return &bench{Controller: c, engine: e, systemd: stub, logged: logged}
 }
 
+// hurry replaces the Controller by one that waits for an answer no longer than
+// timeout. Up to here there was time to set everything up.
+func (b *bench) hurry(t *testing.T, timeout time.Duration) {
+	t.Helper()
+	o, host := b.opts, b.host
+	o.CallTimeout = timeout
+	b.Controller = New(o)
+	b.host = host
+	t.Cleanup(func() { _ = b.Close() })
+}
+
 // start starts the slot's container and returns its id.
 func (b *bench) start(t *testing.T, epoch uint64) string {
 	t.Helper()

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -33,14 +31,11 @@ func (c *Controller) Drifted(ctx context.Context, slot string) (drifted bool, de
 		return false, "no container of ours lives", nil
 	}
 	o := objs[0]
-	devices, err := readDevices(s)
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, "container " + o.label() + " has a device that is gone: " + err.Error(), nil
+	now, err := c.renderNow(ctx, s)
+	var node *fs.PathError
+	if errors.As(err, &node) && errors.Is(err, fs.ErrNotExist) && !isMisconfigured(err) {
+		return true, "container " + o.label() + " has device " + node.Path + ", which is gone", nil
 	}
-	if err != nil {
-		return false, "", err
-	}
-	now, err := c.renderNow(ctx, s, devices)
 	if err != nil {
 		return false, "", err
 	}
@@ -51,32 +46,12 @@ func (c *Controller) Drifted(ctx context.Context, slot string) (drifted bool, de
 	return true, "container " + o.label() + " differs in " + c.differences(s, was, now), nil
 }
 
-// renderNow renders the specification without pulling, waiting or writing.
-func (c *Controller) renderNow(ctx context.Context, s Slot, devices []deviceNode) (*specification, error) {
-	image, found, err := c.image(ctx, s.Image)
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		return nil, failed("look at image "+s.Image, errors.New("it is not on this host"))
-	}
-	podman, err := c.engine.isPodman(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return render(s, image, devices, podman)
-}
-
 // differences names what a container with the digest was has different from a
 // specification, as far as its own specification is still there.
 func (c *Controller) differences(s Slot, was string, now *specification) string {
 	const unknown = "its specification"
-	text, err := os.ReadFile(filepath.Join(c.opts.RuntimeDir, s.Name, specFile))
-	if err != nil {
-		return unknown
-	}
-	before := new(specification)
-	if json.Unmarshal(text, before) != nil || before.Digest != was || before.Config == nil || before.HostConfig == nil {
+	before, err := c.storedSpec(s)
+	if err != nil || before.Digest != was {
 		return unknown
 	}
 	var names []string

@@ -41,7 +41,7 @@ func TestDrifted(t *testing.T) {
 			if err := os.Remove(s.Devices[0]); err != nil {
 				t.Fatal(err)
 			}
-		}, true, "has a device that is gone", "-"},
+		}, true, "which is gone", "-"},
 		"new image": {func(_ *testing.T, b *bench, s *Slot) {
 			b.engine.AddImage(enginetest.Image{Name: "localhost/node:1.35"})
 			s.Image = "localhost/node:1.35"

@@ -70,10 +70,8 @@ func TestDialError_Denied(t *testing.T) {
 
 func TestCall_HungEngineCostsOneCallTimeout(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor enginetest.Flavor) {
-		b := newBench(t, flavor, func(o *Options, _ *Slot) { o.CallTimeout = 50 * time.Millisecond })
-		if err := b.Ping(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		b := newBench(t, flavor)
+		b.hurry(t, 50*time.Millisecond)
 		b.engine.Intercept(func(enginetest.Call) enginetest.Action { return enginetest.Action{Hang: true} })
 		began := time.Now()
 		_, _, err := b.Alive(t.Context(), testSlot)
@@ -191,13 +189,14 @@ func TestWaitEngine(t *testing.T) {
 
 func TestOpen_LateStreamIsNotUsed(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, enginetest.Docker, func(o *Options, _ *Slot) { o.CallTimeout = 30 * time.Millisecond })
+	b := newBench(t, enginetest.Docker)
 	id := b.engine.Add(enginetest.Spec{Name: testContainer, Running: true})
 	b.engine.On(enginetest.OpLogs, enginetest.Action{Hang: true})
 	o, _, err := b.inspect(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.hurry(t, 30*time.Millisecond)
 	_, _, err = b.lastOutput(t.Context(), o)
 	wantError(t, err, "unreachable", "no answer")
 }

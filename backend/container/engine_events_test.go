@@ -54,26 +54,36 @@ func (b *bench) listening(t *testing.T, n int) {
 	}
 }
 
+// hears waits until the engine's events arrive. A request for them may have
+// come in before its answer begins, so one event is told until it is heard.
+func (b *bench) hears(t *testing.T, wait func(string)) {
+	t.Helper()
+	b.listening(t, 1)
+	heard := make(chan struct{})
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		for {
+			b.engine.SetHealth(testContainer, "healthy")
+			select {
+			case <-heard:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}()
+	wait("a health event")
+	close(heard)
+	<-told
+}
+
 func TestEvents_Container(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor enginetest.Flavor) {
 		b := newBench(t, flavor, func(_ *Options, s *Slot) { s.Unit = "" })
 		b.start(t, 1)
 		wait, stop := wakes(t, b)
 		defer stop()
-		b.listening(t, 1)
-		// The request has come in, but the stream may begin a little later.
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for range 50 {
-				b.engine.SetHealth(testContainer, "healthy")
-				if !pause(t.Context(), 5*time.Millisecond) {
-					return
-				}
-			}
-		}()
-		wait("a health event")
-		<-done
+		b.hears(t, wait)
 		b.engine.Kill(testContainer)
 		wait("the container's death")
 	})
@@ -119,7 +129,7 @@ func TestEvents_EngineRestarts(t *testing.T) {
 		b.start(t, 1)
 		wait, stop := wakes(t, b)
 		defer stop()
-		b.listening(t, 1)
+		b.hears(t, wait)
 		b.engine.Restart()
 		wait("the end of the stream")
 		b.listening(t, 2)

@@ -193,14 +193,29 @@ func TestFence_WaitsForARemovalUnderWay(t *testing.T) {
 
 func TestFence_RemovalThatDoesNotEnd(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, enginetest.Docker, func(o *Options, _ *Slot) { o.CallTimeout = 50 * time.Millisecond })
+	b := newBench(t, enginetest.Docker)
 	id := b.engine.Add(enginetest.Spec{Name: testContainer, Image: testImage, Labels: ourLabels(4), Ended: true})
 	b.engine.RemoveLazily(time.Hour)
 	if err := b.remove(t.Context(), Slot{}, object{InspectResponse: inspectID(id)}); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := b.Fence(t.Context(), testSlot)
-	wantError(t, err, "", "removal does not end")
+	ctx, cancel := context.WithCancel(t.Context())
+	looks := 0
+	b.engine.Intercept(func(c enginetest.Call) enginetest.Action {
+		if c.Op == enginetest.OpInspect {
+			looks++
+		}
+		if looks == 6 { // the last ones only wait
+			cancel()
+		}
+		return enginetest.Action{}
+	})
+	_, _, err := b.Fence(ctx, testSlot)
+	wantError(t, err, "", "is already in progress")
+	_, found, err := b.untilRemoved(within(t, 50*time.Millisecond), id)
+	if err == nil || !found {
+		t.Errorf("found %v, %v", found, err)
+	}
 }
 
 func TestFence_DeadContainer(t *testing.T) {

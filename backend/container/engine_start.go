@@ -44,18 +44,25 @@ func (c *Controller) Start(ctx context.Context, slot string, epoch uint64, boot,
 	if err != nil {
 		return "", err
 	}
-	return id, c.startByID(ctx, s, id)
+	if err := c.startByID(ctx, s, id); err != nil {
+		return "", err
+	}
+	return id, nil
 }
 
-// specFor returns the specification that Regenerate wrote, or a new one where
-// that cannot be used.
+// specFor renders the specification to start from. It should be the one that
+// Regenerate wrote; if the host or the configuration has changed since, it is
+// written again.
 func (c *Controller) specFor(ctx context.Context, s Slot) (*specification, error) {
-	spec, err := c.readSpec(s)
-	if err == nil {
+	spec, err := c.renderNow(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if stored, err := c.storedSpec(s); err == nil && stored.Digest == spec.Digest {
 		return spec, nil
 	}
-	c.log.InfoContext(ctx, "rendering the container's specification again", "slot", s.Name, "because", err)
-	return c.regenerateSpec(ctx, s)
+	c.log.InfoContext(ctx, "the container's specification has changed since it was written", "slot", s.Name)
+	return spec, c.storeSpec(s, spec)
 }
 
 // clear gets everything that carries the slot's label or name out of the way.
@@ -81,9 +88,13 @@ func (c *Controller) clearOne(ctx context.Context, s Slot, o object) error {
 	case alive && o.ours(s), alive && o.name != s.Container:
 		return failed(op, &AliveError{Slot: s.Name, Name: o.name, ID: o.ID, Detail: state})
 	case alive:
+		cure := "stop it, or rename it"
+		if restarts(o) {
+			cure = "docker update --restart=no " + o.name + ", then stop it"
+		}
 		return &Error{
 			Op: op, Err: &AliveError{Slot: s.Name, Name: o.name, ID: o.ID, Detail: state + ", and it is not ours"},
-			Hint: "stop it, or rename it", kind: kindMisconfigured,
+			Hint: cure, kind: kindMisconfigured,
 		}
 	case o.ours(s) && isKept(s.Container, o.name):
 		return nil

@@ -3,7 +3,6 @@ package container
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +24,7 @@ func TestStart_CreatesAndStarts(t *testing.T) {
 			t.Errorf("container %+v", c)
 		}
 		s, _ := b.slot(testSlot)
-		spec, err := b.readSpec(s)
+		spec, err := b.storedSpec(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,13 +46,33 @@ func TestStart_CreatesAndStarts(t *testing.T) {
 	})
 }
 
-func TestStart_RendersAgainWhatIsMissing(t *testing.T) {
+func TestStart_RendersAgainWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, enginetest.Docker)
+	if err := b.Regenerate(t.Context(), testSlot); err != nil {
+		t.Fatal(err)
+	}
+	s := b.opts.Slots[testSlot]
+	s.Command = []string{"/sbin/init"}
+	b.opts.Slots[testSlot] = s
 	b.start(t, 1)
-	wantText(t, b.logged.String(), "rendering the container's specification again")
-	if _, err := os.Stat(b.specPath()); err != nil {
-		t.Error(err)
+	wantText(t, b.logged.String(), "has changed since it was written")
+	stored, err := b.storedSpec(Slot{Name: testSlot})
+	if err != nil || stored.Digest != b.one(t, testContainer).Labels[LabelDigest] {
+		t.Errorf("stored specification %v, %v", stored, err)
+	}
+}
+
+func TestStart_WithoutWhatPreStartMakesSureOf(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, enginetest.Docker, func(_ *Options, s *Slot) { s.Image = "localhost/absent:1" })
+	_, err := b.Start(t.Context(), testSlot, 1, "b", "a")
+	wantError(t, err, "", "localhost/absent:1: it is not on this host")
+	b = newBench(t, enginetest.Docker, func(_ *Options, s *Slot) { s.Devices = []string{"/dev/no-such"} })
+	_, err = b.Start(t.Context(), testSlot, 1, "b", "a")
+	wantError(t, err, "", "/dev/no-such", "is its driver loaded?")
+	if n := b.engine.Count(enginetest.OpPull) + b.engine.Count(enginetest.OpCreate); n > 0 {
+		t.Errorf("%d requests that change something", n)
 	}
 }
 
@@ -85,6 +104,10 @@ func TestStart_InTheWay(t *testing.T) {
 		"somebody's, fenced":        {enginetest.Spec{Name: testContainer + ".nl-fenced", Ended: true}, testContainer + ".nl-fenced", false, "", ""},
 		"somebody's, fenced, alive": {enginetest.Spec{Name: testContainer + ".nl-fenced", Running: true}, testContainer + ".nl-fenced", true, "", "is alive"},
 		"somebody's, running":       {enginetest.Spec{Name: testContainer, Running: true}, testContainer, true, "misconfigured", "it is not ours; stop it, or rename it"},
+		"somebody's, running, restarts": {
+			enginetest.Spec{Name: testContainer, Running: true, RestartPolicy: "always"}, testContainer, true, "misconfigured",
+			"docker update --restart=no node-kube1, then stop it",
+		},
 		"somebody's, restarts": {
 			enginetest.Spec{Name: testContainer, Ended: true, RestartPolicy: "unless-stopped"}, testContainer, false, "misconfigured",
 			`restart policy "unless-stopped"; docker update --restart=no node-kube1`,
@@ -317,7 +340,8 @@ func TestStart_FencedMeanwhile(t *testing.T) {
 
 func TestStart_EngineHangsInTheMiddle(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, enginetest.Docker, func(o *Options, _ *Slot) { o.CallTimeout = 30 * time.Millisecond })
+	b := newBench(t, enginetest.Docker, func(o *Options, _ *Slot) { o.CallTimeout = 200 * time.Millisecond })
+	b.away = 50 * time.Millisecond
 	b.engine.On(enginetest.OpStart, enginetest.Action{Hang: true, Run: func() {
 		b.engine.Intercept(func(enginetest.Call) enginetest.Action { return enginetest.Action{Hang: true} })
 	}})

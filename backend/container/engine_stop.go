@@ -72,7 +72,7 @@ func (c *Controller) Stop(ctx context.Context, slot string) (detail string, err 
 
 // patiently repeats ask while the engine cannot be reached.
 func (c *Controller) patiently(ctx context.Context, ask func() error) error {
-	deadline := time.Now().Add(awayLimit * c.opts.CallTimeout)
+	deadline := time.Now().Add(c.away)
 	var last error
 	for {
 		err := ask()

@@ -118,9 +118,9 @@ func TestStop_ShortOfTime(t *testing.T) {
 	t.Parallel()
 	e := enginetest.New(t, enginetest.Docker)
 	e.AddImage(enginetest.Image{Name: testImage, Program: enginetest.Deaf})
-	b := newBenchOn(t, e, func(o *Options, s *Slot) { s.StopGrace, o.CallTimeout = time.Hour, time.Second })
+	b := newBenchOn(t, e, func(o *Options, s *Slot) { s.StopGrace, o.CallTimeout = time.Hour, 2*time.Second })
 	e.Add(enginetest.Spec{Name: testContainer, Image: testImage, Running: true})
-	detail, err := b.Stop(within(t, 3*time.Second), testSlot)
+	detail, err := b.Stop(within(t, 6*time.Second), testSlot)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,8 +136,10 @@ func TestStop_OddAnswers(t *testing.T) {
 			"refused":           {Status: 500, Message: "container state improper"},
 		} {
 			t.Run(name, func(t *testing.T) {
-				b := newBench(t, flavor, func(o *Options, _ *Slot) { o.CallTimeout = 200 * time.Millisecond })
+				b := newBench(t, flavor)
 				id := b.start(t, 1)
+				b.hurry(t, 300*time.Millisecond)
+				b.away = time.Minute
 				b.engine.On(enginetest.OpStop, action)
 				if _, err := b.Stop(t.Context(), testSlot); err != nil {
 					t.Fatal(err)
@@ -152,8 +154,10 @@ func TestStop_OddAnswers(t *testing.T) {
 
 func TestStop_SurvivesItsKill(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, enginetest.Docker, func(o *Options, _ *Slot) { o.CallTimeout = 30 * time.Millisecond })
+	b := newBench(t, enginetest.Docker)
 	b.start(t, 1)
+	b.hurry(t, 200*time.Millisecond)
+	b.away = time.Minute
 	b.engine.Intercept(func(c enginetest.Call) enginetest.Action {
 		if c.Op == enginetest.OpStop || c.Op == enginetest.OpKill {
 			return enginetest.Action{Status: 500, Message: "no such shim"}
@@ -206,7 +210,8 @@ func TestStop_EngineComesBack(t *testing.T) {
 func TestStop_EngineStaysAway(t *testing.T) {
 	t.Parallel()
 	t.Run("bounded by itself", func(t *testing.T) {
-		b := newBench(t, enginetest.Docker, func(o *Options, _ *Slot) { o.CallTimeout = 2 * time.Millisecond })
+		b := newBench(t, enginetest.Docker)
+		b.away = 50 * time.Millisecond
 		b.engine.Stop()
 		_, err := b.Stop(t.Context(), testSlot)
 		wantError(t, err, "unreachable")

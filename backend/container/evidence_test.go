@@ -127,7 +127,7 @@ func TestEvidence_Missing(t *testing.T) {
 		wantText(t, string(text), "no answer of the engine", `"unit":{`)
 	})
 	t.Run("output hangs", func(t *testing.T) {
-		b := newBench(t, enginetest.Docker, func(o *Options, _ *Slot) { o.CallTimeout = 200 * time.Millisecond })
+		b := newBench(t, enginetest.Docker)
 		id := b.engine.Add(enginetest.Spec{Name: testContainer, TTY: true, Ended: true})
 		b.engine.Log(id, time.Now(), 1, "so far")
 		b.engine.On(enginetest.OpLogs, enginetest.Action{CutAfter: 31 + len("so far\n")})

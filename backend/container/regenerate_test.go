@@ -23,7 +23,7 @@ func TestRegenerate_WritesTheSpecification(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, _ := b.slot(testSlot)
-		spec, err := b.readSpec(s)
+		spec, err := b.storedSpec(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,8 @@ func TestRegenerate_Devices(t *testing.T) {
 	t.Run("never appears", func(t *testing.T) {
 		never := filepath.Join(t.TempDir(), "never")
 		b := newBench(t, enginetest.Docker, func(_ *Options, s *Slot) { s.Devices = []string{never} })
-		err := b.Regenerate(within(t, 50*time.Millisecond), testSlot)
+		s, _ := b.slot(testSlot)
+		_, err := b.devices(within(t, 50*time.Millisecond), s)
 		wantError(t, err, "", "wait for the devices of slot kube1", never)
 	})
 	t.Run("is a file", func(t *testing.T) {
@@ -191,18 +192,17 @@ func TestRegenerate_Devices(t *testing.T) {
 	})
 }
 
-func TestReadSpec_CannotBeUsed(t *testing.T) {
+func TestStoredSpec_CannotBeUsed(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		spoil func(text string) string
 		want  string
 	}{
-		"absent":      {func(string) string { return "" }, "no such file"},
-		"no JSON":     {func(text string) string { return text[:20] }, "unexpected end"},
-		"changed":     {func(text string) string { return strings.Replace(text, "SIGRTMIN+3", "SIGTERM", 1) }, "damaged"},
-		"newer":       {func(text string) string { return strings.Replace(text, `"version": 1`, `"version": 2`, 1) }, "another version"},
-		"empty":       {func(string) string { return "{}" }, "damaged"},
-		"other image": {nil, "is for container node-kube1 of image"},
+		"absent":  {nil, "no such file"},
+		"no JSON": {func(text string) string { return text[:20] }, "unexpected end"},
+		"changed": {func(text string) string { return strings.Replace(text, "SIGRTMIN+3", "SIGTERM", 1) }, "damaged"},
+		"newer":   {func(text string) string { return strings.Replace(text, `"version": 1`, `"version": 2`, 1) }, "another version"},
+		"empty":   {func(string) string { return "{}" }, "damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, enginetest.Docker)
@@ -210,15 +210,19 @@ func TestReadSpec_CannotBeUsed(t *testing.T) {
 				t.Fatal(err)
 			}
 			s, _ := b.slot(testSlot)
-			if test.spoil == nil {
-				s.Image = "localhost/other:1"
-			} else if text, _ := os.ReadFile(b.specPath()); test.spoil(string(text)) == "" {
-				_ = os.Remove(b.specPath())
-			} else if err := os.WriteFile(b.specPath(), []byte(test.spoil(string(text))), 0o600); err != nil {
+			text, err := os.ReadFile(b.specPath())
+			if err != nil {
 				t.Fatal(err)
 			}
-			_, err := b.readSpec(s)
-			if err == nil {
+			if test.spoil == nil {
+				err = os.Remove(b.specPath())
+			} else {
+				err = os.WriteFile(b.specPath(), []byte(test.spoil(string(text))), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = b.storedSpec(s); err == nil {
 				t.Fatal("no error")
 			}
 			wantText(t, err.Error(), test.want)

@@ -19,7 +19,7 @@ var exitCodes = []struct {
 	{"64", "the command line cannot be understood; in a phase also: there is no such slot"},
 	{"69", "the container engine or systemd cannot be reached, or what must be proven cannot be"},
 	{"70", "a bug in node-lifecycle"},
-	{"73", "the journal cannot be created: its directory or file has the wrong owner, mode or type"},
+	{"73", "the journal cannot be created: its directory or file has the wrong owner, mode or type; or a unit file cannot"},
 	{"74", "the journal cannot be read or written, or the output not be written"},
 	{"75", "refused for now: something else holds the slot, or is at work on it; later it may go"},
 	{"76", "refused: the peer is alive, or holds the claim"},

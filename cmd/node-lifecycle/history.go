@@ -270,7 +270,11 @@ func why(e *journal.Entry) string {
 		parts = append(parts, "["+e.Cause+"]")
 	}
 	if e.Kind == string(fsm.NoteEnded) && e.Exit != nil {
-		parts = append(parts, fmt.Sprintf("exit code %d", *e.Exit))
+		colon := ""
+		if e.Error != "" {
+			colon = ":"
+		}
+		parts = append(parts, fmt.Sprintf("exit code %d%s", *e.Exit, colon))
 	}
 	if e.Error != "" {
 		parts = append(parts, e.Error)

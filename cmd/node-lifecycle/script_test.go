@@ -121,6 +121,7 @@ func (w *world) normalise([]string) error {
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`, "TIME"},
 		{`\((\d[\d.hms]*)(ns|µs|ms|s)\)`, "(TOOK)"},
 		{`(?m)("took":"|took +)\d[\d.hm]*(ns|µs|ms|s)`, "${1}TOOK"},
+		{`not ready after [^:]+`, "not ready after TOOK"},
 		{`\bin \d+(\.\d+)?(ms|s)\b`, "in TOOK"},
 		{`"boottime":\d+`, `"boottime":BOOTTIME`},
 		{`"prev":"[0-9a-f]+"`, `"prev":"HASH"`},

@@ -24,12 +24,15 @@ type slotOf struct {
 // load reads the configuration that the command line asks for.
 func (e *environment) load(c *cli.Context) (*config.Config, error) {
 	o := config.Options{Getenv: e.getenv}
-	if path := c.String("config"); path != "" {
+	if path := c.String("config"); c.IsSet("config") {
+		if path == "" { // as of a variable that is not set: not some other configuration
+			return nil, usagef("--config needs the path of a file")
+		}
 		o.Path, o.Required = path, true
 	} else if path := e.getenv("NODE_LIFECYCLE_CONFIG"); path != "" {
 		o.Path, o.Required = path, true
 	}
-	if dir := c.String("state-dir"); dir != "" {
+	if dir := c.String("state-dir"); c.IsSet("state-dir") {
 		o.Overrides = append(o.Overrides, config.Override{Key: "state_dir", Value: dir, Flag: "--state-dir"})
 	}
 	return config.Load(o)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/node-lifecycle/node-lifecycle/backend/container"
 	"github.com/node-lifecycle/node-lifecycle/internal/config"
+	"github.com/node-lifecycle/node-lifecycle/phases"
 )
 
 // reconcileInterval is how often the timer looks whether a slot needs a restart.
@@ -65,7 +67,7 @@ func (e *environment) unitParams(c *cli.Context, cfg *config.Config) container.U
 		EngineWait: cfg.Engine.Wait, ReconcileInterval: reconcileInterval,
 		ReconcileArgs: []string{"--if-needed"},
 	}
-	if path := c.String("config"); path != "" {
+	if path := cmp.Or(c.String("config"), e.getenv("NODE_LIFECYCLE_CONFIG")); path != "" {
 		if abs, err := filepath.Abs(path); err == nil {
 			p.Config = abs
 		}
@@ -97,18 +99,26 @@ func (e *environment) printUnits(files []container.UnitFile) error {
 func (e *environment) writeUnits(dir string, files []container.UnitFile) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return fmt.Errorf("directory of the units: %w", err)
+		return cannotCreate(fmt.Errorf("directory of the units: %w", err))
 	}
 	defer root.Close()
 	for _, f := range files {
 		if err := replaceFile(root, f.Name, f.Content); err != nil {
-			return fmt.Errorf("unit %s: %w", f.Name, err)
+			return cannotCreate(fmt.Errorf("unit %s: %w", f.Name, err))
 		}
 		if _, err := fmt.Fprintln(e.stdout, "wrote "+filepath.Join(dir, f.Name)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// cannotCreate is the exit code for a file that could not be made where it was asked for.
+func cannotCreate(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return &exitError{code: phases.ExitDenied, err: err}
+	}
+	return &exitError{code: phases.ExitCannotOpen, err: err}
 }
 
 // replaceFile puts the content in place of the file at once: systemd may read it at any

@@ -63,11 +63,15 @@ func backendSlot(cfg *config.Config, name string, s config.Slot) container.Slot 
 		Command: c.Command, TTY: c.TTY, Privileged: c.Privileged, Env: c.Env,
 		Network: c.Network, CgroupNS: c.CgroupNS, Tmpfs: c.Tmpfs, SecurityOpt: c.SecurityOpt,
 		Capabilities: c.Capabilities, Devices: c.Devices, Volumes: c.Volumes,
-		StopSignal: c.Stop.Signal, StopGrace: c.Stop.Grace, DiscardLimit: int64(c.DiscardLimit),
+		StopSignal: c.Stop.Signal, StopGrace: c.Stop.Grace, DiscardLimit: discardLimit(c.DiscardLimit),
 		Ready: probes(s.Ready), AfterStart: s.AfterStart,
 		DropIn: container.DropIn{TimeoutStart: b.TimeoutStart, TimeoutStop: b.TimeoutStop, EngineUnit: cfg.Engine.Unit},
 	}
 }
+
+// discardLimit is the limit as the backend counts it, for which 0 is its own default: one
+// byte is as good as none.
+func discardLimit(configured config.Size) int64 { return max(int64(configured), 1) }
 
 func probes(configured []config.Probe) []container.Probe {
 	probes := make([]container.Probe, 0, len(configured))

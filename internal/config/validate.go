@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -109,7 +110,8 @@ func (c *Config) validatePeers(bad reporter) {
 			bad(key, "a slot cannot be its own peer")
 		case !known:
 			hint := "configured are " + strings.Join(c.SlotNames(), ", ")
-			if near := nearest(peer, c.SlotNames()); near != "" {
+			others := slices.DeleteFunc(c.SlotNames(), func(other string) bool { return other == name })
+			if near := nearest(peer, others); near != "" {
 				hint = fmt.Sprintf("the nearest is %q", near)
 			}
 			bad(key, "there is no slot %q; %s", peer, hint)

@@ -93,18 +93,7 @@ func options(t testing.TB, o lab.Options) lab.Options {
 	return o
 }
 
-// binary builds the program under test, once, as it is shipped.
-var buildOnce = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(os.TempDir(), fmt.Sprintf("node-lifecycle-e2e-%d", os.Getpid()))
-	build := exec.Command("go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-o", path,
-		"github.com/node-lifecycle/node-lifecycle/cmd/node-lifecycle")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build node-lifecycle: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
+// binary is the program under test, built once, as it is shipped.
 func binary(t testing.TB) string {
 	t.Helper()
 	path, err := buildOnce()
@@ -112,6 +101,30 @@ func binary(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+var buildOnce = sync.OnceValues(func() (string, error) {
+	return buildTo(filepath.Join(os.TempDir(), fmt.Sprintf("node-lifecycle-e2e-%d", os.Getpid())), "urfave_cli_no_docs")
+})
+
+// build builds the program with other tags than it is shipped with.
+func build(t testing.TB, tags string) string {
+	t.Helper()
+	path, err := buildTo(filepath.Join(t.TempDir(), "node-lifecycle"), tags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func buildTo(path, tags string) (string, error) {
+	build := exec.Command("go", "build", "-trimpath", "-tags", tags, "-o", path,
+		"github.com/node-lifecycle/node-lifecycle/cmd/node-lifecycle")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build node-lifecycle: %w\n%s", err, out)
+	}
+	return path, nil
 }
 
 // reset takes everything away that a scenario may have left.
@@ -408,12 +421,13 @@ func (h *host) events(slot, kind string, since time.Time, format string) string 
 		"--filter", "container=node-"+slot, "--filter", "event="+kind, "--format", format)
 }
 
-// wantHook checks how a line of the slot's unit has ended, by systemd: "exited 79".
+// wantHook checks how a line of the slot's unit, the last of its kind, has ended, by
+// systemd: "exited 79".
 func (h *host) wantHook(slot, line, want string) {
 	h.t.Helper()
 	text := h.property(slot, line)
 	got := "?"
-	if parts := hookEnd.FindStringSubmatch(text); parts != nil {
+	for _, parts := range hookEnd.FindAllStringSubmatch(text, -1) {
 		got = parts[1] + " " + parts[2]
 	}
 	if got != want {

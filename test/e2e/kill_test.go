@@ -37,6 +37,23 @@ func TestPreStartIsKilled(t *testing.T) {
 	})
 }
 
+func TestPreStartIsKilledBeforeItHasBegunAnything(t *testing.T) {
+	h := newHost(t, setup{busybox: true, relayed: true}.String())
+	held := newRelay(h).hold(listsOwn)
+	started := h.background("systemctl", "start", unit("kube1"))
+	held.wait()
+	h.kill("ControlPID", "KILL")
+	h.wantExit("systemctl start", started(), 1)
+	h.waitOver("kube1")
+	h.wantHook("kube1", "ExecStartPre", ended["KILL"])
+	h.wantStory("kube1", "undone cleaned")
+	if e := h.lastNote("kube1", fsm.NoteUndone); e.Cause != "interrupted" || !strings.Contains(e.Detail, "pre-start died in step precheck") {
+		t.Errorf("undone, cause %s: %s", e.Cause, e.Detail)
+	}
+	h.wantNothingLeft()
+	h.wantNextStart()
+}
+
 func TestPostStartIsKilled(t *testing.T) {
 	eachSignal(t, setup{busybox: true, gated: true}, func(h *host, _ *relay, signal string) {
 		began := time.Now()
@@ -141,7 +158,7 @@ func TestPostStopIsKilledBeforeItRemovesTheContainer(t *testing.T) {
 
 		h.wantHook("kube1", "ExecStopPost", ended[signal])
 		h.wantProperty("kube1", "ActiveState", "failed")
-		h.wantStory("kube1", upStory, "stop-requested", map[string]string{"TERM": "undone"}[signal])
+		h.wantStory("kube1", upStory, "stop-requested", map[string]string{"TERM": "unproven"}[signal])
 		h.wantContainers()
 		h.wantClaim("kube1") // nobody has proven it void
 		h.wantNextStart()
@@ -216,11 +233,13 @@ func (h *host) wantInterrupted(phase string) journal.Entry {
 }
 
 // wantNextStart checks that the next start comes up, with the claim and with one stack.
+// It is a restart, because a start waits for the one that systemd has planned already.
 func (h *host) wantNextStart() {
 	h.t.Helper()
 	h.open("kube1", "ready")
 	h.open("kube1", "wired")
-	h.start("kube1")
+	h.ok("systemctl", "restart", unit("kube1"))
+	h.wantState("kube1", fsm.Wired)
 	h.wantContainers("node-kube1")
 	h.wantClaim("kube1")
 }

@@ -46,7 +46,8 @@ func TestLivingContainerOfSomebodyElseRefusesTheStart(t *testing.T) {
 	}
 
 	h.ok("docker", "rename", "node-kube1", "somebody-elses") // the cure
-	h.start("kube1")
+	h.ok("systemctl", "restart", unit("kube1"))
+	h.wantState("kube1", fsm.Wired)
 	h.wantContainers("node-kube1", "somebody-elses")
 }
 

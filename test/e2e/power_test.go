@@ -30,11 +30,12 @@ var cuts = []struct {
 // The unit is enabled, and so is the resume unit, as an installation has them. Whatever
 // kept the slot where it was is gone after the boot.
 func TestPowerCutInEveryState(t *testing.T) {
+	t.Parallel() // on a host of its own
 	boots := ownHost(t, setup{}.String(), lab.Options{Name: "power"})
 	for _, cut := range cuts {
 		t.Run(string(cut.state), func(t *testing.T) {
 			h := boots.again(t, setup{busybox: true, gated: true}.String())
-			h.ok("systemctl", "enable", "--quiet", unit("kube1"), "node-lifecycle-resume.service")
+			h.enable("kube1")
 			cut.hold(h)
 			h.wantState("kube1", cut.state)
 			h.wantStory("kube1", cut.before)

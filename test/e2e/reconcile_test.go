@@ -149,3 +149,15 @@ func TestReconcileStopsShortOfTheStartLimit(t *testing.T) {
 	h.wantExit("reconcile after a reset", h.reconcile("kube1"), 0)
 	h.wantState("kube1", fsm.Wired)
 }
+
+// The service that the timer calls restarts a stack only if it has to.
+func TestReconcileServiceRestartsOnlyWhatHasChanged(t *testing.T) {
+	h := newHost(t, setup{busybox: true}.String())
+	h.start("kube1")
+	h.ok("systemctl", "start", "node-lifecycle-reconcile@kube1.service")
+	h.wantStory("kube1", upStory)
+	h.write("/etc/node-lifecycle/config.yaml", setup{busybox: true, command: "echo changed; " + runsUntilStopped}.String())
+	h.ok("systemctl", "start", "node-lifecycle-reconcile@kube1.service")
+	h.wantState("kube1", fsm.Wired)
+	h.wantStory("kube1", upStory, "requested stop-requested stopped", upStory)
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/node-lifecycle/node-lifecycle/fsm"
+	"github.com/node-lifecycle/node-lifecycle/internal/lab"
 	"github.com/node-lifecycle/node-lifecycle/journal"
 )
 
@@ -127,26 +128,39 @@ func TestStackThatPowersItselfOffIsLostAndRestarted(t *testing.T) {
 }
 
 func TestUnitThatSkipsPreStartIsRefused(t *testing.T) {
-	for _, tc := range []struct{ name, dropIn, config string }{
-		{"with our run", "[Service]\nExecStartPre=\n", setup{busybox: true}.String()},
-		{"with an ExecStart of its own", "[Service]\nExecStartPre=\nExecStart=\n" +
-			"ExecStart=/usr/bin/docker run --rm --name node-kube1 localhost/busybox:lab /bin/sh -c \"sleep 600\"\n",
-			strings.ReplaceAll(setup{busybox: true}.String(), "      image: localhost/busybox:lab\n", "")},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			h := newHost(t, tc.config)
-			h.dropIn("kube1", tc.dropIn)
-			h.wantExit("systemctl start", h.run("systemctl", "start", unit("kube1")), 1)
-			h.wantHook("kube1", "ExecStartPost", "exited 78")
-			h.waitOver("kube1")
-			h.wantState("kube1", fsm.Stopped)
-			e := h.last("kube1", "refusal of post-start", func(e *journal.Entry) bool {
-				return e.Kind == string(fsm.NoteRefused) && e.Phase == "post-start"
-			})
-			if e.Cause != "no-pre-start" || !strings.Contains(e.Detail, "ExecStartPre") {
-				t.Errorf("refused, cause %s: %s; %s", e.Cause, e.Error, e.Detail)
-			}
-			h.wantNothingLeft()
-		})
+	h := newHost(t, setup{busybox: true}.String())
+	h.dropIn("kube1", "[Service]\nExecStartPre=\n")
+	h.wantNoPreStart()
+	h.wantNothingLeft()
+}
+
+func TestUnitThatSkipsPreStartWithAnExecStartOfItsOwnIsRefused(t *testing.T) {
+	image := "      image: " + lab.BusyboxImage + "\n" // without it the stack is somebody else's to start
+	h := newHost(t, strings.ReplaceAll(setup{busybox: true}.String(), image, ""))
+	h.dropIn("kube1", "[Service]\nExecStartPre=\n"+
+		"ExecStart=\nExecStart=/usr/bin/docker run --name node-kube1 "+lab.BusyboxImage+" /bin/sh -c \"trap 'exit 0' TERM; while :; do sleep 0.1; done\"\n"+
+		"ExecStartPost=\nExecStartPost=/bin/sh -c \"until docker top node-kube1; do sleep 0.1; done\"\n"+
+		"ExecStartPost=/usr/bin/node-lifecycle post-start kube1\n")
+	began := time.Now()
+	h.wantNoPreStart()
+	if h.events("kube1", "die", began, "{{.ID}}") == "" {
+		t.Error("the stack has not been stopped, or was never there")
+	}
+	h.wantContainers()
+	h.wantClaim("")
+}
+
+// wantNoPreStart checks that post-start refuses to let a start of kube1 in.
+func (h *host) wantNoPreStart() {
+	h.t.Helper()
+	h.wantExit("systemctl start", h.run("systemctl", "start", unit("kube1")), 1)
+	h.wantHook("kube1", "ExecStartPost", "exited 78")
+	h.waitOver("kube1")
+	h.wantState("kube1", fsm.Stopped)
+	e := h.last("kube1", "refusal of post-start", func(e *journal.Entry) bool {
+		return e.Kind == string(fsm.NoteRefused) && e.Phase == "post-start"
+	})
+	if e.Cause != "no-pre-start" || !strings.Contains(e.Detail, "ExecStartPre") {
+		h.t.Errorf("refused, cause %s: %s; %s", e.Cause, e.Error, e.Detail)
 	}
 }

@@ -37,6 +37,22 @@ e2e-long: build ## the scenarios that take their time
 bench: ## the goals, each as a RATIO; needs root and strace
 	$(GO) test -v -count=1 -timeout 10m ./test/bench
 
+.PHONY: reliability
+reliability: ## hooks killed and racing, against a fake engine; prints SUITE lines
+	RELIABILITY=short $(GO) test -v -count=1 -timeout 15m ./test/reliability
+
+.PHONY: reliability-long
+reliability-long: ## the same with many more cases
+	RELIABILITY=long $(GO) test -v -count=1 -timeout 90m ./test/reliability
+
+.PHONY: mutants
+mutants: ## break the program in the places that CI can afford; the tests must notice
+	$(GO) run ./internal/mutants -cheap
+
+.PHONY: mutants-all
+mutants-all: ## break it in every place that is known
+	$(GO) run ./internal/mutants
+
 .PHONY: demo
 demo: build ## the main job on a fresh machine, visibly; needs root
 	./tools/demo

@@ -83,6 +83,9 @@ type Lifecycle struct {
 	// PreStartBudget, StopBudget and EngineWait bound pre-start, each of stop and
 	// post-stop, and the wait for an engine that is away. Zero: the defaults.
 	PreStartBudget, StopBudget, EngineWait time.Duration
+	// ReconcileLimit is how many starts of a slot reconcile allows within the start limit's
+	// interval, where the unit's own limit allows more. Zero: only the unit's own counts.
+	ReconcileLimit int
 	// Force lets a hook that was typed by hand go on while the unit is active.
 	Force bool
 

@@ -407,7 +407,7 @@ func TestRun_TakenOver(t *testing.T) {
 	l.AfterStart = func(ctx context.Context, _ string) error {
 		other := w.lifecycle("kube1", "a1")
 		other.Locks = heldSlot{}
-		return other.PostStop(ctx, "kube1", phases.StopInfo{ServiceResult: "timeout"})
+		return other.PostStop(context.WithoutCancel(ctx), "kube1", phases.StopInfo{ServiceResult: "timeout"})
 	}
 	err := l.PostStart(t.Context(), "kube1")
 	if e := wantError(t, err, phases.CauseTakenOver, 75); e == nil {

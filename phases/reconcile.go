@@ -107,12 +107,22 @@ func (r *run) mayRestart(ctx context.Context) (UnitStatus, error) {
 	if err != nil {
 		return u, r.reject(causeOf(err, CauseJournal), err, "")
 	}
-	if u.StartLimitBurst > 0 && starts >= u.StartLimitBurst-1 {
+	if limit := r.startLimit(u); limit > 0 && starts >= limit {
 		return u, r.reject(CauseStartLimit,
-			fmt.Errorf("%s was started %d times in the last %s, and its start limit is %d", u.Name, starts, u.StartLimitInterval, u.StartLimitBurst),
+			fmt.Errorf("%s was started %d times in the last %s, and reconcile stops at %d, below the start limit", u.Name, starts, u.StartLimitInterval, limit),
 			"find out why it restarts so often; node-lifecycle reset "+r.slot+" clears the count")
 	}
 	return u, nil
+}
+
+// startLimit is how many starts there may have been before one more is refused; 0: any
+// number. It stays below the unit's own limit, which would stop a healthy unit first.
+func (r *run) startLimit(u UnitStatus) int {
+	limit := r.l.ReconcileLimit
+	if own := u.StartLimitBurst - 1; own > 0 && (limit == 0 || own < limit) {
+		limit = own
+	}
+	return limit
 }
 
 // recentStarts counts the activations of the slot that began within the interval: each

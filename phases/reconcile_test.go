@@ -110,6 +110,11 @@ func TestReconcile_Refuses(t *testing.T) {
 			w.start("kube1", "a2")
 			w.start("kube1", "a3")
 		}, phases.CauseStartLimit, 75, "started 3 times"},
+		{"at a limit of its own, below the unit's", func(w *world, l *phases.Lifecycle) {
+			w.unit("kube1", func(u *phases.UnitStatus) { u.StartLimitBurst = 30 })
+			l.ReconcileLimit = 2
+			w.start("kube1", "a2")
+		}, phases.CauseStartLimit, 75, "started 2 times"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -175,6 +175,10 @@ func (r *run) fail(ctx context.Context, s *step, err error) error {
 	defer cancel()
 	ops := slices.Concat(r.settled, r.failureOps(writing, s, failure))
 	if err := r.record(writing, nil, ops...); err != nil {
+		var taken *Error
+		if errors.As(err, &taken) && taken.Cause == CauseTakenOver {
+			return taken // somebody else has had the last word meanwhile
+		}
 		return errors.Join(failure, fmt.Errorf("%s: %s: the failure is not in the journal: %w", r.slot, r.phase, err))
 	}
 	return failure

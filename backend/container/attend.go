@@ -65,18 +65,23 @@ func (c *Controller) Attend(ctx context.Context, slot, id string, out io.Writer)
 	c.sawAlive(a.first)
 	a.process, _ = c.host.process(a.first.State.Pid)
 
-	following, stopFollowing := context.WithCancel(ctx)
+	reading, stopReading := context.WithCancel(ctx)
+	defer stopReading()
+	following, stopFollowing := context.WithCancel(reading)
 	defer stopFollowing()
 	over, drained := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(drained)
 		whole := a.follow(following, over)
-		if ctx.Err() == nil && !whole {
+		if reading.Err() == nil && !whole {
 			<-over
-			a.rest(ctx)
+			a.rest(reading)
 		}
 	}()
 	exit, err = a.wait(ctx)
+	if err != nil {
+		stopReading() // nobody is there to tell the rest
+	}
 	close(over)
 	a.drain(stopFollowing, drained)
 	return exit, err
@@ -153,7 +158,7 @@ func (a *attendance) rest(ctx context.Context) {
 	defer cancel()
 	for {
 		err := a.copyLog(ctx, false)
-		if err == nil || isNotFound(err) || a.mute {
+		if err == nil || isNotFound(err) || a.mute || errors.Is(ctx.Err(), context.Canceled) {
 			return
 		}
 		if answered(err) || !pause(ctx, reopenPause) {

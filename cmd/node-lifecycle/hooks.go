@@ -18,11 +18,11 @@ func (e *environment) hookCommands() []*cli.Command {
 			func(ctx context.Context, l *phases.Lifecycle, slot string) error {
 				return l.PeerCheck(ctx, slot)
 			}),
-		e.hook("pre-start", "prove the peer down, take the claim, ready the host (ExecStartPre=)", nil,
+		e.hook("pre-start", "prove the peer down, take the claim, ready the host (ExecStartPre=)", force(),
 			func(ctx context.Context, l *phases.Lifecycle, slot string) error {
 				return l.PreStart(ctx, slot)
 			}),
-		e.hook("run", "start the stack's container and follow it to its end (ExecStart=)", nil,
+		e.hook("run", "start the stack's container and follow it to its end (ExecStart=)", force(),
 			func(ctx context.Context, l *phases.Lifecycle, slot string) error {
 				code, err := l.RunStack(ctx, slot, e.stdout)
 				if err == nil && code != 0 {
@@ -33,7 +33,7 @@ func (e *environment) hookCommands() []*cli.Command {
 				}
 				return nil
 			}),
-		e.hook("post-start", "wait for the stack, then run what comes after (ExecStartPost=)", nil,
+		e.hook("post-start", "wait for the stack, then run what comes after (ExecStartPost=)", force(),
 			func(ctx context.Context, l *phases.Lifecycle, slot string) error {
 				err := l.PostStart(ctx, slot)
 				if err == nil {
@@ -41,11 +41,11 @@ func (e *environment) hookCommands() []*cli.Command {
 				}
 				return err
 			}),
-		e.hook("stop", "stop the stack in an orderly way (ExecStop=)", nil,
+		e.hook("stop", "stop the stack in an orderly way (ExecStop=)", force(),
 			func(ctx context.Context, l *phases.Lifecycle, slot string) error {
 				return l.Stop(ctx, slot)
 			}),
-		e.hook("post-stop", "make sure that nothing of the stack is left (ExecStopPost=)", nil,
+		e.hook("post-stop", "make sure that nothing of the stack is left (ExecStopPost=)", force(),
 			func(ctx context.Context, l *phases.Lifecycle, slot string) error {
 				return l.PostStop(ctx, slot, phases.StopInfo{
 					ServiceResult: e.getenv("SERVICE_RESULT"),
@@ -55,10 +55,16 @@ func (e *environment) hookCommands() []*cli.Command {
 	}
 }
 
+// force is the flag of the hooks that refuse beside a living unit. It is made anew for
+// each command, since urfave/cli keeps a flag's value in it.
+func force() []cli.Flag {
+	return []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "go on although the unit is active"}}
+}
+
 func (e *environment) hook(name, usage string, flags []cli.Flag, do func(context.Context, *phases.Lifecycle, string) error) *cli.Command {
 	return e.command(&cli.Command{
 		Name: name, Usage: usage, ArgsUsage: "SLOT", Category: "called by the unit",
-		Flags: append(flags, &cli.BoolFlag{Name: "force", Usage: "go on although the unit is active"}),
+		Flags: flags,
 		Action: func(c *cli.Context) error {
 			s, err := e.phaseSlot(c)
 			if err != nil {

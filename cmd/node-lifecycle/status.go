@@ -137,13 +137,16 @@ func look(ctx context.Context, backend *container.Controller, s *slotStatus) {
 
 // divergence says where the journal and the world disagree.
 func (s *slotStatus) divergence() string {
+	down := s.State == string(fsm.Stopped) || s.State == string(fsm.Failed)
+	up := s.State == string(fsm.Running) || s.State == string(fsm.Wired)
+	says := "the journal says " + s.State + ", but "
 	switch {
-	case s.Alive == nil:
-		return ""
-	case *s.Alive && (s.State == string(fsm.Stopped) || s.State == string(fsm.Failed)):
-		return "the journal says " + s.State + ", but the stack is alive"
-	case !*s.Alive && (s.State == string(fsm.Running) || s.State == string(fsm.Wired)):
-		return "the journal says " + s.State + ", but the stack is not alive"
+	case s.Alive != nil && *s.Alive && down:
+		return says + "the stack is alive"
+	case s.Alive != nil && !*s.Alive && up:
+		return says + "the stack is not alive"
+	case up && (s.UnitState == "inactive" || s.UnitState == "failed"):
+		return says + "the unit is " + s.UnitState
 	}
 	return ""
 }

@@ -35,6 +35,9 @@ func (e *environment) unitsCommand() *cli.Command {
 			if c.IsSet("dir") && !c.Bool("install") {
 				return usagef("--dir says where to --install; without it the units are printed")
 			}
+			if c.IsSet("state-dir") {
+				return usagef("the units' hooks would not know of --state-dir; set state_dir in the configuration")
+			}
 			cfg, err := e.load(c)
 			if err != nil {
 				return err
@@ -103,12 +106,31 @@ func (e *environment) writeUnits(dir string, files []container.UnitFile) error {
 	}
 	defer root.Close()
 	for _, f := range files {
+		if err := mayReplace(root, f.Name); err != nil {
+			return cannotCreate(fmt.Errorf("unit %s: %w", filepath.Join(dir, f.Name), err))
+		}
+	}
+	for _, f := range files {
 		if err := replaceFile(root, f.Name, f.Content); err != nil {
 			return cannotCreate(fmt.Errorf("unit %s: %w", f.Name, err))
 		}
 		if _, err := fmt.Fprintln(e.stdout, "wrote "+filepath.Join(dir, f.Name)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// mayReplace refuses to overwrite what somebody else has written.
+func mayReplace(root *os.Root, name string) error {
+	content, err := root.ReadFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !container.Generated(content):
+		return errors.New("it was not written by node-lifecycle units, and is left as it is; move it away, or choose another --dir")
 	}
 	return nil
 }

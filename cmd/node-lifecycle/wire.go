@@ -94,7 +94,7 @@ func (e *environment) lifecycle(cfg *config.Config, slot, phase string) (*phases
 		Locks:   fileLocks{dir: e.runtimeDir, hostPath: e.hostLock, pid: e.self.PID},
 		Host:    e.host, Self: e.selfIn(cfg, slot), Supervisor: supervisor{backend},
 		Status: e.tellSystemd, Unrecorded: e.tellUnrecorded,
-		PreStartBudget: b.PreStart, StopBudget: b.Stop, EngineWait: cfg.Engine.Wait,
+		PreStartBudget: b.PreStart, StopBudget: b.Stop, EngineWait: cfg.Engine.Wait, ReconcileLimit: b.ReconcileLimit,
 	}, backend
 }
 

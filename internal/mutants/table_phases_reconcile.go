@@ -19,7 +19,7 @@ var reconcileMutants = []mutant{
 	},
 	{
 		Name: "start-limit-off-by-one", Pkg: "phases", Run: "TestReconcile", Cheap: true,
-		Edits:  edit(reconcileFile, "starts >= u.StartLimitBurst-1", "starts >= u.StartLimitBurst"),
+		Edits:  edit(reconcileFile, "own := u.StartLimitBurst - 1", "own := u.StartLimitBurst"),
 		Breaks: "the restart trips the limit: systemd stops the healthy unit and does not start it again",
 	},
 	{

@@ -108,7 +108,7 @@ func TestEngineRestartDuringTheWaitWithLiveRestoreChangesNothing(t *testing.T) {
 
 // An engine that is away at boot, for longer than engine.wait several times over.
 func TestEngineAwayAtBootDoesNotUseUpTheStarts(t *testing.T) {
-	t.Parallel() // on a host of its own
+	t.Parallel()                  // on a host of its own
 	const away = 10 * time.Minute // that the start limit must allow for
 	h := ownHost(t, setup{busybox: true, engineWait: "2s"}.String(), lab.Options{Name: "away"})
 	h.enable("kube1")

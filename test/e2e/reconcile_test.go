@@ -136,7 +136,7 @@ func TestReconcileStopsShortOfTheStartLimit(t *testing.T) {
 			break
 		}
 	}
-	h.wantExit(fmt.Sprintf("reconcile after %d starts", starts), refused, phases.ExitTemporary, fmt.Sprintf("its start limit is %d", limit), "node-lifecycle reset kube1")
+	h.wantExit(fmt.Sprintf("reconcile after %d starts", starts), refused, phases.ExitTemporary, fmt.Sprintf("reconcile stops at %d", limit-1), "node-lifecycle reset kube1")
 	if starts != limit-1 {
 		t.Errorf("reconcile refused after %d starts, the start limit being %d", starts, limit)
 	}

@@ -65,9 +65,10 @@ type Remover interface {
 }
 
 // Starter starts the stack of a slot once, for the claim that carries epoch, and
-// returns what identifies it.
+// returns what identifies it. moved says what of somebody else's had to be moved out of
+// the way; "" if nothing had.
 type Starter interface {
-	Start(ctx context.Context, slot string, epoch uint64, boot, activation string) (id string, err error)
+	Start(ctx context.Context, slot string, epoch uint64, boot, activation string) (id, moved string, err error)
 }
 
 // Attender streams the output of the stack to out until it has ended and returns its

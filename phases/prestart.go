@@ -208,7 +208,7 @@ func (r *run) endSurvivor(ctx context.Context) (detail string, err error) {
 	r.l.status("ending a stack that outlived its unit")
 	how, err := stopper.Stop(ctx, r.slot)
 	if err != nil {
-		return "", &Error{Cause: causeOf(err, CauseUnproven), Err: fmt.Errorf("%s still has a stack (%s): %w", r.slot, seen, err)}
+		return "", &Error{Cause: causeOf(err, CauseUnproven), Err: fmt.Errorf("%s still has a stack: %w", r.slot, err)}
 	}
 	return "survivor ended: " + seen + "; " + how, nil
 }

@@ -178,11 +178,9 @@ func TestPreStart_EndsThePeersOpenRun(t *testing.T) {
 // A pre-start that may not begin says so, and says it of itself: what it found of an
 // earlier activation is settled, not failed in its name.
 func TestPreStart_RefusedOverAnOldState(t *testing.T) {
-	w := newWorld(t)
-	w.start("kube1", "a0")
-	w.die("kube1")
+	w := readied(t)
 	w.up("kube2")
-	err := w.lifecycle("kube1", "a1").PreStart(t.Context(), "kube1")
+	err := w.lifecycle("kube1", "a2").PreStart(t.Context(), "kube1")
 	if e := wantError(t, err, phases.CausePeerAlive, 76); !e.Refused || strings.Contains(err.Error(), "not in the journal") {
 		t.Errorf("error %q (refused %v), want a refusal that is in the journal", err, e.Refused)
 	}
@@ -190,7 +188,7 @@ func TestPreStart_RefusedOverAnOldState(t *testing.T) {
 	if got, want := story[len(story)-3:], []string{"lost", "refused", "ended"}; !slices.Equal(got, want) {
 		t.Errorf("history ends with %v, want %v", got, want)
 	}
-	if e := w.last("kube1", "refused"); e.Activation != "a1" || e.Cause != string(phases.CausePeerAlive) {
+	if e := w.last("kube1", "refused"); e.Activation != "a2" || e.Cause != string(phases.CausePeerAlive) {
 		t.Errorf("refused: %+v", e)
 	}
 }

@@ -54,8 +54,8 @@ func (r *run) startStack(ctx context.Context, starter Starter) (string, error) {
 	if err := r.checkClaim(); err != nil {
 		return "", r.refuse(ctx, CauseClaim, err, "the stack is started through the unit, after its pre-start")
 	}
-	id, err := starter.Start(ctx, r.slot, r.claim.Epoch, r.boot(), r.activation())
-	entry := journal.Entry{Step: r.step, Detail: id, Attrs: attr("epoch", fmt.Sprint(r.claim.Epoch))}
+	id, moved, err := starter.Start(ctx, r.slot, r.claim.Epoch, r.boot(), r.activation())
+	entry := journal.Entry{Step: r.step, Detail: joinDetails(id, moved), Attrs: attr("epoch", fmt.Sprint(r.claim.Epoch))}
 	writing, done := r.forLastWords(ctx)
 	defer done()
 	if err == nil {

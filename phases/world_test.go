@@ -32,6 +32,7 @@ type world struct {
 	wakes    map[string][]chan struct{}
 
 	weakFence  bool
+	moved      string
 	drifted    bool
 	unchanged  bool
 	exitCode   int
@@ -234,12 +235,12 @@ func (w *world) Remove(_ context.Context, slot string, _ uint64) (string, error)
 	return "", nil
 }
 
-func (w *world) Start(_ context.Context, slot string, epoch uint64, _, _ string) (string, error) {
+func (w *world) Start(_ context.Context, slot string, epoch uint64, _, _ string) (string, string, error) {
 	if err := w.called("Start", slot); err != nil {
-		return "", err
+		return "", w.moved, err
 	}
 	w.up(slot)
-	return fmt.Sprintf("%s-%d", slot, epoch), nil
+	return fmt.Sprintf("%s-%d", slot, epoch), w.moved, nil
 }
 
 func (w *world) Attend(ctx context.Context, slot, id string, out io.Writer) (int, error) {

@@ -96,7 +96,7 @@ func (b *bench) hurry(t *testing.T, timeout time.Duration) {
 // start starts the slot's container and returns its id.
 func (b *bench) start(t *testing.T, epoch uint64) string {
 	t.Helper()
-	id, err := b.Start(t.Context(), testSlot, epoch, "boot-1", "act-1")
+	id, _, err := b.Start(t.Context(), testSlot, epoch, "boot-1", "act-1")
 	if err != nil {
 		t.Fatalf("Start: %v", err)
 	}
@@ -281,7 +281,7 @@ func TestController_UnknownSlot(t *testing.T) {
 		"Fence":       func() error { _, _, err := c.Fence(ctx, "kube9"); return err },
 		"Regenerate":  func() error { return c.Regenerate(ctx, "kube9") },
 		"Changed":     func() error { _, err := c.Changed(ctx, "kube9"); return err },
-		"Start":       func() error { _, err := c.Start(ctx, "kube9", 1, "b", "a"); return err },
+		"Start":       func() error { _, _, err := c.Start(ctx, "kube9", 1, "b", "a"); return err },
 		"Attend":      func() error { _, err := c.Attend(ctx, "kube9", "id", io.Discard); return err },
 		"Stop":        func() error { _, err := c.Stop(ctx, "kube9"); return err },
 		"Remove":      func() error { _, err := c.Remove(ctx, "kube9", 1); return err },

@@ -13,8 +13,9 @@ import (
 )
 
 // Start creates the slot's container for the given epoch, boot and activation
-// and starts it by id. It returns the container's full id. Nothing else starts
-// a container of ours, and no container is started twice.
+// and starts it by id. It returns the container's full id, and says what of
+// somebody else's it moved out of the way. Nothing else starts a container of
+// ours, and no container is started twice.
 //
 // What stands in the way is dealt with first: stopped containers of ours are
 // removed (or kept, see Remove), somebody else's stopped one is renamed
@@ -24,30 +25,30 @@ import (
 // After an answer that leaves it open whether the container runs, the
 // container is looked at; if it does not run it is removed before Start
 // returns, so that it cannot come to life later.
-func (c *Controller) Start(ctx context.Context, slot string, epoch uint64, boot, activation string) (id string, err error) {
+func (c *Controller) Start(ctx context.Context, slot string, epoch uint64, boot, activation string) (id, moved string, err error) {
 	s, err := c.contained(slot, "start slot "+slot)
 	if err != nil {
-		return "", err
+		return "", moved, err
 	}
 	if s.Image == "" {
-		return "", misconfigured("start container "+s.Container, "set container.image of the slot", "slot %s has no image", slot)
+		return "", "", misconfigured("start container "+s.Container, "set container.image of the slot", "slot %s has no image", slot)
 	}
 	spec, err := c.specFor(ctx, s)
 	if err != nil {
-		return "", err
+		return "", moved, err
 	}
-	if err := c.clear(ctx, s); err != nil {
-		return "", err
+	if moved, err = c.clear(ctx, s); err != nil {
+		return "", moved, err
 	}
 	labels := labelsFor(s, epoch, spec.Digest, boot, activation)
 	id, err = c.create(ctx, s, spec, labels)
 	if err != nil {
-		return "", err
+		return "", moved, err
 	}
 	if err := c.startByID(ctx, s, id); err != nil {
-		return "", err
+		return "", moved, err
 	}
-	return id, nil
+	return id, moved, nil
 }
 
 // specFor renders the specification to start from. It should be the one that
@@ -65,52 +66,58 @@ func (c *Controller) specFor(ctx context.Context, s Slot) (*specification, error
 	return spec, c.storeSpec(s, spec)
 }
 
-// clear gets everything that carries the slot's label or name out of the way.
-func (c *Controller) clear(ctx context.Context, s Slot) error {
+// clear gets everything that carries the slot's label or name out of the way,
+// and says what of somebody else's it moved.
+func (c *Controller) clear(ctx context.Context, s Slot) (moved string, err error) {
 	objs, err := c.objects(ctx, s)
 	if err != nil {
-		return err
+		return "", err
 	}
+	var all []string
 	for _, o := range objs {
-		if err := c.clearOne(ctx, s, o); err != nil {
-			return err
+		moved, err := c.clearOne(ctx, s, o)
+		if err != nil {
+			return strings.Join(all, "; "), err
+		}
+		if moved != "" {
+			all = append(all, moved)
 		}
 	}
-	return nil
+	return strings.Join(all, "; "), nil
 }
 
-func (c *Controller) clearOne(ctx context.Context, s Slot, o object) error {
+func (c *Controller) clearOne(ctx context.Context, s Slot, o object) (moved string, err error) {
 	op := "start container " + s.Container
 	alive, state, err := o.alive()
 	switch {
 	case err != nil:
-		return err
+		return "", err
 	case alive && o.ours(s), alive && o.name != s.Container:
-		return failed(op, &AliveError{Slot: s.Name, Name: o.name, ID: o.ID, Detail: state})
+		return "", failed(op, &AliveError{Slot: s.Name, Name: o.name, ID: o.ID, Detail: state})
 	case alive:
 		cure := "stop it, or rename it"
 		if restarts(o) {
 			cure = "docker update --restart=no " + o.name + ", then stop it"
 		}
-		return &Error{
+		return "", &Error{
 			Op: op, Err: &AliveError{Slot: s.Name, Name: o.name, ID: o.ID, Detail: state + ", and it is not ours"},
 			Hint: cure, kind: kindMisconfigured,
 		}
 	case o.ours(s) && isKept(s.Container, o.name):
-		return nil
+		return "", nil
 	case o.ours(s):
 		did, err := c.dispose(ctx, s, o)
 		if err == nil {
 			c.log.InfoContext(ctx, did, "slot", s.Name)
 		}
-		return err
+		return "", err
 	case o.name != s.Container:
-		return nil
+		return "", nil
 	case o.removing():
 		_, _, err := c.untilRemoved(ctx, o.ID)
-		return err
+		return "", err
 	case restarts(o):
-		return misconfigured(op, "docker update --restart=no "+o.name, "container %s is not ours and has restart policy %q",
+		return "", misconfigured(op, "docker update --restart=no "+o.name, "container %s is not ours and has restart policy %q",
 			o.label(), o.HostConfig.RestartPolicy.Name)
 	default:
 		return c.setAside(ctx, s, o)
@@ -118,18 +125,16 @@ func (c *Controller) clearOne(ctx context.Context, s Slot, o object) error {
 }
 
 // setAside renames somebody else's stopped container that has our name.
-func (c *Controller) setAside(ctx context.Context, s Slot, o object) error {
+func (c *Controller) setAside(ctx context.Context, s Slot, o object) (moved string, err error) {
 	name := s.Container + staleInfix + time.Now().UTC().Format("20060102T150405Z")
-	err := c.rename(ctx, o, name)
-	if err != nil {
+	if err = c.rename(ctx, o, name); err != nil {
 		name += "-" + short(o.ID)
 		err = c.rename(ctx, o, name)
 	}
-	if err == nil {
-		c.log.WarnContext(ctx, "a container that is not ours had the slot's name",
-			"slot", s.Name, "container", o.label(), "renamed", name)
+	if err != nil {
+		return "", err
 	}
-	return err
+	return fmt.Sprintf("container %s is not ours and had the slot's name; it is kept as %s", o.label(), name), nil
 }
 
 // create creates the container and returns its id.

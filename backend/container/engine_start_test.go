@@ -66,10 +66,10 @@ func TestStart_RendersAgainWhatHasChanged(t *testing.T) {
 func TestStart_WithoutWhatPreStartMakesSureOf(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, enginetest.Docker, func(_ *Options, s *Slot) { s.Image = "localhost/absent:1" })
-	_, err := b.Start(t.Context(), testSlot, 1, "b", "a")
+	_, _, err := b.Start(t.Context(), testSlot, 1, "b", "a")
 	wantError(t, err, "", "localhost/absent:1: it is not on this host")
 	b = newBench(t, enginetest.Docker, func(_ *Options, s *Slot) { s.Devices = []string{"/dev/no-such"} })
-	_, err = b.Start(t.Context(), testSlot, 1, "b", "a")
+	_, _, err = b.Start(t.Context(), testSlot, 1, "b", "a")
 	wantError(t, err, "", "/dev/no-such", "is its driver loaded?")
 	if n := b.engine.Count(enginetest.OpPull) + b.engine.Count(enginetest.OpCreate); n > 0 {
 		t.Errorf("%d requests that change something", n)
@@ -79,7 +79,7 @@ func TestStart_WithoutWhatPreStartMakesSureOf(t *testing.T) {
 func TestStart_NoImage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, enginetest.Docker, func(_ *Options, s *Slot) { s.Image = "" })
-	_, err := b.Start(t.Context(), testSlot, 1, "b", "a")
+	_, _, err := b.Start(t.Context(), testSlot, 1, "b", "a")
 	wantError(t, err, "misconfigured", "has no image", "set container.image")
 }
 
@@ -117,7 +117,7 @@ func TestStart_InTheWay(t *testing.T) {
 			flavors(t, func(t *testing.T, flavor enginetest.Flavor) {
 				b := newBench(t, flavor)
 				old := b.engine.Add(test.spec)
-				id, err := b.Start(t.Context(), testSlot, 2, "boot-1", "act-1")
+				id, _, err := b.Start(t.Context(), testSlot, 2, "boot-1", "act-1")
 				var alive *AliveError
 				switch {
 				case test.text == "" && err != nil:
@@ -220,32 +220,32 @@ func TestStart_OddAnswersToCreate(t *testing.T) {
 		b.engine.On(enginetest.OpCreate, enginetest.Action{Run: func() {
 			b.engine.Add(enginetest.Spec{Name: testContainer, Running: true})
 		}})
-		_, err := b.Start(t.Context(), testSlot, 2, "boot-1", "act-1")
+		_, _, err := b.Start(t.Context(), testSlot, 2, "boot-1", "act-1")
 		wantError(t, err, "misconfigured", "has just been taken by")
 	})
 	t.Run("no such image", func(t *testing.T) {
 		b := newBench(t, enginetest.Docker)
 		b.engine.On(enginetest.OpCreate, enginetest.Action{Status: 404, Message: "No such image: x"})
-		_, err := b.Start(t.Context(), testSlot, 2, "boot-1", "act-1")
+		_, _, err := b.Start(t.Context(), testSlot, 2, "boot-1", "act-1")
 		wantError(t, err, "misconfigured", "No such image", "correct the slot's container section")
 	})
 	t.Run("refused", func(t *testing.T) {
 		b := newBench(t, enginetest.Docker)
 		b.engine.On(enginetest.OpCreate, enginetest.Action{Status: 500, Message: "no space left on device"})
-		_, err := b.Start(t.Context(), testSlot, 2, "boot-1", "act-1")
+		_, _, err := b.Start(t.Context(), testSlot, 2, "boot-1", "act-1")
 		wantError(t, err, "", "no space left on device")
 	})
 	t.Run("the engine goes away", func(t *testing.T) {
 		b := newBench(t, enginetest.Docker)
 		b.engine.On(enginetest.OpCreate, enginetest.Action{Break: true, Run: b.engine.Stop})
-		_, err := b.Start(within(t, 100*time.Millisecond), testSlot, 2, "boot-1", "act-1")
+		_, _, err := b.Start(within(t, 100*time.Millisecond), testSlot, 2, "boot-1", "act-1")
 		wantError(t, err, "unreachable")
 	})
 	t.Run("the caller's time is over", func(t *testing.T) {
 		b := newBench(t, enginetest.Docker)
 		ctx, cancel := context.WithCancel(t.Context())
 		b.engine.On(enginetest.OpCreate, enginetest.Action{Hang: true, Run: cancel})
-		if _, err := b.Start(ctx, testSlot, 2, "boot-1", "act-1"); !errors.Is(err, context.Canceled) {
+		if _, _, err := b.Start(ctx, testSlot, 2, "boot-1", "act-1"); !errors.Is(err, context.Canceled) {
 			t.Errorf("Start = %v", err)
 		}
 	})
@@ -269,7 +269,7 @@ func TestStart_OddAnswersToStart(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				b := newBench(t, flavor)
 				b.engine.On(enginetest.OpStart, test.action)
-				id, err := b.Start(t.Context(), testSlot, 2, "boot-1", "act-1")
+				id, _, err := b.Start(t.Context(), testSlot, 2, "boot-1", "act-1")
 				if test.runs {
 					if err != nil || b.one(t, id).Status != "running" {
 						t.Errorf("Start = %v", err)
@@ -296,7 +296,7 @@ func TestStart_LateStartWins(t *testing.T) {
 		b := newBench(t, flavor)
 		b.engine.On(enginetest.OpStart, enginetest.Action{Break: true})
 		b.engine.On(enginetest.OpRemove, enginetest.Action{Run: func() { b.engine.Change(testContainer, running) }})
-		id, err := b.Start(t.Context(), testSlot, 2, "boot-1", "act-1")
+		id, _, err := b.Start(t.Context(), testSlot, 2, "boot-1", "act-1")
 		if err != nil || b.one(t, id).Status != "running" {
 			t.Errorf("Start = %v", err)
 		}
@@ -317,7 +317,7 @@ func TestStart_CancelledLeavesNothing(t *testing.T) {
 	b := newBench(t, enginetest.Docker)
 	ctx, cancel := context.WithCancel(t.Context())
 	b.engine.On(enginetest.OpStart, enginetest.Action{Hang: true, Run: cancel})
-	if _, err := b.Start(ctx, testSlot, 2, "boot-1", "act-1"); !errors.Is(err, context.Canceled) {
+	if _, _, err := b.Start(ctx, testSlot, 2, "boot-1", "act-1"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Start = %v", err)
 	}
 	if all := b.engine.Containers(); len(all) > 0 {
@@ -333,7 +333,7 @@ func TestStart_FencedMeanwhile(t *testing.T) {
 				t.Error(err)
 			}
 		}})
-		_, err := b.Start(t.Context(), testSlot, 2, "boot-1", "act-1")
+		_, _, err := b.Start(t.Context(), testSlot, 2, "boot-1", "act-1")
 		wantError(t, err, "", "No such container")
 	})
 }
@@ -345,6 +345,6 @@ func TestStart_EngineHangsInTheMiddle(t *testing.T) {
 	b.engine.On(enginetest.OpStart, enginetest.Action{Hang: true, Run: func() {
 		b.engine.Intercept(func(enginetest.Call) enginetest.Action { return enginetest.Action{Hang: true} })
 	}})
-	_, err := b.Start(t.Context(), testSlot, 2, "boot-1", "act-1")
+	_, _, err := b.Start(t.Context(), testSlot, 2, "boot-1", "act-1")
 	wantError(t, err, "unreachable")
 }

@@ -23,10 +23,14 @@ const (
 	exitKilled = 128 + 9 // of a process that KILL ended
 )
 
-// Stop stops whatever of the slot's stack lives, somebody else's container
-// under the slot's name included: signal, grace, KILL, and wait until it is
-// not running any more. nil means that this was seen; nothing being there is
-// fine. While the engine is away it is asked again, for about two minutes.
+// Stop stops whatever of the slot's stack lives: signal, grace, KILL, and wait
+// until it is not running any more. nil means that this was seen; nothing being
+// there is fine. While the engine is away it is asked again, for about two
+// minutes.
+//
+// Where run starts the slot's containers, one under its name that run did not
+// start is somebody else's: it is left alone, and an error says so. Where
+// somebody else's unit starts them, all of them are the stack.
 //
 // If ctx leaves less than the grace, the grace is cut so that the KILL still
 // falls within it. The detail says which signal did it.
@@ -57,6 +61,12 @@ func (c *Controller) Stop(ctx context.Context, slot string) (detail string, err 
 				done = append(done, "container "+o.label()+" is "+state)
 			}
 			continue
+		}
+		if s.Image != "" && !o.ours(s) {
+			return strings.Join(done, "; "), &Error{
+				Op: "stop the stack", Hint: "stop it, or rename it", kind: kindMisconfigured,
+				Err: &AliveError{Slot: s.Name, Name: o.name, ID: o.ID, Detail: state + ", and it is not ours"},
+			}
 		}
 		did, err := c.stop(ctx, s, o)
 		if err != nil {

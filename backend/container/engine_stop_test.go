@@ -23,7 +23,7 @@ func TestStop(t *testing.T) {
 		want   string
 	}{
 		"ours":               {enginetest.Spec{Image: obeys, Labels: ourLabels(1), Running: true}, "", "stopped on SIGRTMIN+3"},
-		"somebody's":         {enginetest.Spec{Image: obeys, Running: true}, "", "stopped on SIGRTMIN+3"},
+		"started by another": {enginetest.Spec{Image: obeys, Running: true}, "", "stopped on SIGRTMIN+3"},
 		"fenced":             {enginetest.Spec{Name: testContainer + ".nl-fenced", Image: obeys, Running: true}, "", "stopped on SIGRTMIN+3"},
 		"configured signal":  {enginetest.Spec{Image: obeys, StopSignal: "SIGTERM", Running: true}, "SIGRTMIN+3", "stopped on SIGRTMIN+3"},
 		"needs the KILL":     {enginetest.Spec{Image: deaf, StopSignal: "SIGTERM", Running: true}, "", "did not stop on SIGTERM within"},
@@ -35,7 +35,12 @@ func TestStop(t *testing.T) {
 				e := enginetest.New(t, flavor)
 				e.AddImage(enginetest.Image{Name: obeys, StopSignal: "SIGRTMIN+3", Program: enginetest.Forever(130, "SIGRTMIN+3")})
 				e.AddImage(enginetest.Image{Name: deaf, Program: enginetest.Deaf})
-				b := newBenchOn(t, e, func(_ *Options, s *Slot) { s.StopSignal, s.StopGrace = test.signal, time.Second })
+				b := newBenchOn(t, e, func(_ *Options, s *Slot) {
+					s.StopSignal, s.StopGrace = test.signal, time.Second
+					if test.spec.Labels == nil {
+						s.Image = "" // somebody else's unit starts the stack
+					}
+				})
 				spec := test.spec
 				if spec.Name == "" {
 					spec.Name = testContainer
@@ -52,6 +57,23 @@ func TestStop(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where run starts the containers, one that it did not start is nobody's to stop.
+func TestStop_SomebodyElses(t *testing.T) {
+	flavors(t, func(t *testing.T, flavor enginetest.Flavor) {
+		b := newBench(t, flavor)
+		id := b.engine.Add(enginetest.Spec{Name: testContainer, Running: true})
+		_, err := b.Stop(t.Context(), testSlot)
+		var alive *AliveError
+		if !errors.As(err, &alive) || alive.ID != id {
+			t.Fatalf("error %v, want an *AliveError of %s", err, id)
+		}
+		wantText(t, err.Error(), "it is not ours; stop it, or rename it")
+		if got := b.one(t, id).Status; got != "running" {
+			t.Errorf("it is %s", got)
+		}
+	})
 }
 
 func TestStop_NothingThere(t *testing.T) {
@@ -82,7 +104,7 @@ func TestStop_Paused(t *testing.T) {
 func TestStop_Restarting(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor enginetest.Flavor) {
 		b := newBench(t, flavor)
-		b.engine.Add(enginetest.Spec{Name: testContainer, RestartPolicy: "always", Ended: true})
+		b.engine.Add(enginetest.Spec{Name: testContainer, Labels: ourLabels(1), RestartPolicy: "always", Ended: true})
 		b.engine.Change(testContainer, func(info *container.InspectResponse) {
 			info.State.Restarting, info.State.Running, info.State.Status = true, true, container.StateRestarting
 		})
@@ -99,7 +121,7 @@ func TestStop_Restarting(t *testing.T) {
 func TestStop_TwoAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, enginetest.Docker)
-	b.engine.Add(enginetest.Spec{Name: testContainer, Image: testImage, Running: true})
+	b.engine.Add(enginetest.Spec{Name: testContainer, Image: testImage, Labels: ourLabels(1), Running: true})
 	b.engine.Add(enginetest.Spec{Name: "stray", Image: testImage, Labels: ourLabels(1), Running: true})
 	detail, err := b.Stop(t.Context(), testSlot)
 	if err != nil {
@@ -119,7 +141,7 @@ func TestStop_ShortOfTime(t *testing.T) {
 	e := enginetest.New(t, enginetest.Docker)
 	e.AddImage(enginetest.Image{Name: testImage, Program: enginetest.Deaf})
 	b := newBenchOn(t, e, func(o *Options, s *Slot) { s.StopGrace, o.CallTimeout = time.Hour, 2*time.Second })
-	e.Add(enginetest.Spec{Name: testContainer, Image: testImage, Running: true})
+	e.Add(enginetest.Spec{Name: testContainer, Image: testImage, Labels: ourLabels(1), Running: true})
 	detail, err := b.Stop(within(t, 6*time.Second), testSlot)
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +193,7 @@ func TestStop_SurvivesItsKill(t *testing.T) {
 func TestStop_GoneMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, enginetest.Docker)
-	id := b.engine.Add(enginetest.Spec{Name: testContainer, Image: testImage, Running: true})
+	id := b.engine.Add(enginetest.Spec{Name: testContainer, Image: testImage, Labels: ourLabels(1), Running: true})
 	b.engine.On(enginetest.OpStop, enginetest.Action{Run: func() {
 		b.engine.Kill(id)
 		if err := b.remove(t.Context(), Slot{}, object{InspectResponse: inspectID(id)}); err != nil {

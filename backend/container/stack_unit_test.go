@@ -125,7 +125,7 @@ func TestPlainProcess_NothingElseToDo(t *testing.T) {
 	if err := b.Regenerate(ctx, testSlot); err != nil {
 		t.Errorf("Regenerate = %v", err)
 	}
-	_, err := b.Start(ctx, testSlot, 1, "b", "a")
+	_, _, err := b.Start(ctx, testSlot, 1, "b", "a")
 	wantError(t, err, "misconfigured", "slot kube1 has no container")
 	wantError(t, b.AfterStart(ctx, testSlot), "misconfigured", "slot kube1 has no container")
 }

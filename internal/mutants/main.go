@@ -53,7 +53,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) (int,
 	flags.SetOutput(stderr)
 	cheap := flags.Bool("cheap", false, "only those that every CI run can afford")
 	pattern := flags.String("run", "", "only those whose name matches this regular `expression`")
-	list := flags.Bool("list", false, "list them and run nothing")
+	list := flags.Bool("list", false, "list them, check that their texts are there, and run nothing")
 	verbose := flags.Bool("v", false, "say which test killed each, and in what time")
 	limit := flags.Duration("timeout", time.Minute, "how `long` the tests of one mutant may run")
 	workers := flags.Int("p", runtime.NumCPU(), "how many to try at the same time")
@@ -70,12 +70,18 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) (int,
 	if len(chosen) == 0 {
 		return exitMistake, errors.New("no mutant matches")
 	}
-	if *list {
-		return 0, printList(stdout, chosen)
-	}
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return exitMistake, err
+	}
+	if *list {
+		if err := printList(stdout, chosen); err != nil {
+			return exitMistake, err
+		}
+		if err := checkTable(root, chosen); err != nil {
+			return exitMistake, err
+		}
+		return 0, nil
 	}
 	r := &runner{root: root, limit: *limit, workers: *workers, verbose: *verbose, out: stdout}
 	survivors, err := r.run(ctx, chosen)

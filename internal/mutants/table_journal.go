@@ -56,7 +56,7 @@ var journalMutants = []mutant{
 	},
 	{
 		Name: "journal-failed-commit-is-not-written", Pkg: "journal", Run: quickJournal, Cheap: true,
-		Edits:  edit(journalFile, "return j.settle(t, failed.err)", "return failure(opAppend, j.path, failed.err)"),
+		Edits:  edit(journalFile, "return j.settle(t, failed.error)", "return failure(opAppend, j.path, failed.error)"),
 		Breaks: "a phase is told that its entry is lost, and the entry is there",
 	},
 	{

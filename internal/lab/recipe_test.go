@@ -71,8 +71,8 @@ func TestDigest(t *testing.T) {
 	if digest("ab", "c") == digest("a", "bc") || digest("a") == digest("a", "") {
 		t.Error("two lists of parts share a digest")
 	}
-	if rootName() != rootName() {
-		t.Error("the name of the root file system is not stable")
+	if first, second := rootName(), rootName(); first != second {
+		t.Errorf("the name of the root file system is not stable: %s, then %s", first, second)
 	}
 	first, err := toolsName()
 	if err != nil {

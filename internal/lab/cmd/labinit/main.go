@@ -12,12 +12,11 @@ import (
 
 func main() {
 	runtime.LockOSThread()
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "labinit:", err)
-		os.Exit(1)
-	}
+	fmt.Fprintln(os.Stderr, "labinit:", run(os.Args[1:]))
+	os.Exit(1)
 }
 
+// run becomes systemd; it returns only if it cannot, with the reason.
 func run(args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("want one argument, the boot configuration, not %d", len(args))

@@ -27,11 +27,12 @@ cover: ## the coverage that fsm, journal and phases are held to
 
 .PHONY: e2e
 e2e: build ## scenarios on a real systemd and Docker, in the lab; needs root
-	$(GO) test -v -count=1 -timeout 20m ./test/e2e ./internal/lab/...
+	$(GO) test -v -count=1 -timeout 20m ./test/e2e
+	$(GO) test -count=1 -timeout 10m -p 1 ./internal/lab/...
 
 .PHONY: e2e-long
 e2e-long: build ## the scenarios that take their time
-	E2E=long $(GO) test -v -count=1 -timeout 90m ./test/e2e ./internal/lab/...
+	E2E=long $(GO) test -v -count=1 -timeout 90m ./test/e2e
 
 .PHONY: bench
 bench: ## the goals, each as a RATIO; needs root and strace

@@ -26,7 +26,7 @@ type mutant struct {
 var tables = [][]mutant{
 	fsmMutants, journalMutants, filelockMutants,
 	claimMutants, stepMutants, startMutants, stopMutants, reconcileMutants, resumeMutants,
-	argvMutants, configMutants,
+	argvMutants, configMutants, cmdMutants,
 }
 
 // edit is a single edit, which most mutants are.

@@ -29,9 +29,10 @@ type runner struct {
 	verbose bool
 	out     io.Writer
 
-	flags    map[string][]string // more flags for the tests, by package
-	scratch  string              // for the files of tests
-	printing sync.Mutex          // keeps the lines of one mutant together
+	flags    map[string][]string      // more flags for the tests, by package
+	green    map[string]time.Duration // how long tests took that were green, by package and pattern
+	scratch  string                   // for the files of tests
+	printing sync.Mutex               // keeps the lines of one mutant together
 }
 
 // verdict is what the tests said about a program.
@@ -129,7 +130,7 @@ func (r *runner) baselines(ctx context.Context, dir string, mutants []mutant) er
 			commands[m.Pkg] = append(commands[m.Pkg], m.Run)
 		}
 	}
-	r.flags = make(map[string][]string)
+	r.flags, r.green = make(map[string][]string), make(map[string]time.Duration)
 	for pkg, patterns := range commands {
 		flags, err := r.testFlags(ctx, pkg)
 		if err != nil {
@@ -142,7 +143,8 @@ func (r *runner) baselines(ctx context.Context, dir string, mutants []mutant) er
 		}
 		errs := make([]error, len(patterns))
 		r.each(len(patterns), func(i int) {
-			v, err := r.test(ctx, pkg, binary, patterns[i])
+			v, err := r.test(ctx, pkg, binary, patterns[i], r.limit)
+			r.remember(pkg, patterns[i], v.took)
 			switch {
 			case err != nil:
 				errs[i] = err
@@ -159,6 +161,18 @@ func (r *runner) baselines(ctx context.Context, dir string, mutants []mutant) er
 	return nil
 }
 
+func (r *runner) remember(pkg, pattern string, took time.Duration) {
+	r.printing.Lock()
+	defer r.printing.Unlock()
+	r.green[pkg+" "+pattern] = took
+}
+
+// limitOf is how long the tests of a mutant may run: some hang where they were quick, and
+// waiting a whole minute for each would be a waste.
+func (r *runner) limitOf(m *mutant) time.Duration {
+	return min(r.limit, 15*time.Second+10*r.green[m.Pkg+" "+m.Run])
+}
+
 // try builds one mutant and runs its tests.
 func (r *runner) try(ctx context.Context, dir string, m *mutant) (verdict, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -173,7 +187,7 @@ func (r *runner) try(ctx context.Context, dir string, m *mutant) (verdict, error
 	if err := r.build(ctx, m.Pkg, binary, changed); err != nil {
 		return verdict{}, fmt.Errorf("mutant %s: %w", m.Name, err)
 	}
-	v, err := r.test(ctx, m.Pkg, binary, m.Run)
+	v, err := r.test(ctx, m.Pkg, binary, m.Run, r.limitOf(m))
 	if err != nil {
 		return verdict{}, fmt.Errorf("mutant %s: %w", m.Name, err)
 	}
@@ -218,12 +232,12 @@ func (r *runner) testFlags(ctx context.Context, pkg string) ([]string, error) {
 
 // test runs the tests of a package that match the pattern, in the package's folder as the
 // go command does. The error is not nil only if they could not be run.
-func (r *runner) test(ctx context.Context, pkg, binary, pattern string) (verdict, error) {
+func (r *runner) test(ctx context.Context, pkg, binary, pattern string, limit time.Duration) (verdict, error) {
 	// The binary ends itself at the limit, and says where it hung; if it cannot, it is
 	// ended a little later.
-	ctx, cancel := context.WithTimeout(ctx, r.limit+10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, limit+10*time.Second)
 	defer cancel()
-	args := []string{"-test.v", "-test.failfast", "-test.run", pattern, "-test.timeout", r.limit.String()}
+	args := []string{"-test.v", "-test.failfast", "-test.run", pattern, "-test.timeout", limit.String()}
 	cmd := exec.CommandContext(ctx, binary, append(args, r.flags[pkg]...)...)
 	cmd.Dir = filepath.Join(r.root, filepath.FromSlash(pkg))
 	cmd.WaitDelay = 5 * time.Second
@@ -238,7 +252,7 @@ func (r *runner) test(ctx context.Context, pkg, binary, pattern string) (verdict
 	switch {
 	case err == nil:
 		return v, nil
-	case ctx.Err() != nil && v.took < r.limit:
+	case ctx.Err() != nil && v.took < limit:
 		return v, context.Cause(ctx) // somebody ended us
 	case !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay):
 		return v, err

@@ -35,7 +35,7 @@ var claimMutants = []mutant{
 		Breaks: "two stacks run: the engine executes a start of the peer late",
 	},
 	{
-		Name: "fence-failure-ignored", Pkg: "phases", Run: "TestPreStart", Cheap: true,
+		Name: "fence-failure-ignored", Pkg: "phases", Run: "TestPreStart",
 		Edits:  edit(peerFile, "if err == nil {\n\t\treturn detail, weak, nil", "if err == nil || ctx.Err() == nil {\n\t\treturn detail, weak, nil"),
 		Breaks: "two stacks run: the peer could not be fenced and the start goes on",
 	},
@@ -46,8 +46,7 @@ var claimMutants = []mutant{
 	},
 	{
 		Name: "unknown-container-is-no", Pkg: "phases", Run: "TestPreStart|TestPeerCheck", Cheap: true,
-		Edits: edit(peerFile, "switch {\n\tcase err != nil:\n\t\treturn verdict{cause: CausePeerUnknown, err: fmt.Errorf(\"cannot prove that %s is down: %w\", r.peer, err)}\n\tcase alive:",
-			"switch {\n\tcase alive:"),
+		Edits:  edit(peerFile, "alive, detail, err := able.Alive(ctx, r.peer)\n\tswitch {\n\tcase err != nil:", "alive, detail, err := able.Alive(ctx, r.peer)\n\tswitch {\n\tcase err != nil && alive:"),
 		Breaks: "two stacks run: an engine that does not answer counts as a peer that is down",
 	},
 	{
@@ -57,9 +56,8 @@ var claimMutants = []mutant{
 		Breaks: "two stacks run: systemd does not answer, and the peer is between its claim and its start",
 	},
 	{
-		Name: "unknown-weakly-is-no", Pkg: "phases", Run: "TestWeak|TestThree|TestPreStart", Cheap: true,
-		Edits: edit(peerFile, "switch {\n\tcase err != nil:\n\t\treturn verdict{cause: CausePeerUnknown, err: fmt.Errorf(\"cannot prove that %s is down: %w\", r.peer, err)}\n\tcase running:",
-			"switch {\n\tcase running:"),
+		Name: "unknown-weakly-is-no", Pkg: "phases", Run: "TestWeak|TestThree|TestPreStart",
+		Edits:  edit(peerFile, "running, detail, err := r.l.Controller.Running(ctx, r.peer)\n\tswitch {\n\tcase err != nil:", "running, detail, err := r.l.Controller.Running(ctx, r.peer)\n\tswitch {\n\tcase err != nil && running:"),
 		Breaks: "two stacks run: a backend with three methods could not tell whether the peer runs",
 	},
 	{
@@ -68,7 +66,7 @@ var claimMutants = []mutant{
 		Breaks: "two stacks run: the peer holds the claim and has not come to its start yet",
 	},
 	{
-		Name: "unit-evidence-for-nobodys-claim", Pkg: "phases", Run: "TestPreStart", Cheap: true,
+		Name: "unit-evidence-for-nobodys-claim", Pkg: "phases", Run: "TestPreStart",
 		Edits:  edit(peerFile, "if r.l.Supervisor == nil || r.claim.Holder != r.peer && !r.claim.Unknown {", "if r.l.Supervisor == nil {"),
 		Breaks: "two units that start at once refuse each other for ever",
 	},
@@ -78,12 +76,12 @@ var claimMutants = []mutant{
 		Breaks: "two stacks run: the journal was lost while the peer was on its way up",
 	},
 	{
-		Name: "unknown-claim-blocks-both", Pkg: "phases", Run: "TestPreStart", Cheap: true,
+		Name: "unknown-claim-blocks-both", Pkg: "phases", Run: "TestPreStart",
 		Edits:  edit(peerFile, "case r.claim.Unknown && u.beforeMain() && r.goesFirst(ctx):\n\t\treturn v, false\n", ""),
 		Breaks: "after a lost journal two units that start at once refuse each other for ever",
 	},
 	{
-		Name: "both-go-first", Pkg: "phases", Run: "TestPreStart", Cheap: true,
+		Name: "both-go-first", Pkg: "phases", Run: "TestPreStart",
 		Edits:  edit(peerFile, "return ours || r.slot < r.peer", "return ours || r.slot != r.peer"),
 		Breaks: "two stacks run: two plain processes started at once after a lost journal, neither asks for the claim",
 	},
@@ -103,22 +101,22 @@ var claimMutants = []mutant{
 		Breaks: "the peer finds nobody's claim while this slot is on its way up",
 	},
 	{
-		Name: "claim-stays-unknown", Pkg: "phases", Run: "TestPreStart", Cheap: true,
+		Name: "claim-stays-unknown", Pkg: "phases", Run: "TestPreStart",
 		Edits:  edit(peerFile, "claim.Holder, claim.Last, claim.Unknown = r.slot, r.slot, false", "claim.Holder, claim.Last = r.slot, r.slot"),
 		Breaks: "after a lost journal no stack can ever be started again",
 	},
 	{
-		Name: "claim-of-an-old-boot", Pkg: "phases", Run: "TestPreStart", Cheap: true,
+		Name: "claim-of-an-old-boot", Pkg: "phases", Run: "TestPreStart",
 		Edits:  edit(peerFile, "claim.Boot, claim.Activation, claim.Time = r.boot(), r.activation(), r.stepBegan", "claim.Activation, claim.Time = r.activation(), r.stepBegan"),
 		Breaks: "run refuses every start after the first reboot",
 	},
 	{
-		Name: "claim-of-an-old-activation", Pkg: "phases", Run: "TestPreStart", Cheap: true,
+		Name: "claim-of-an-old-activation", Pkg: "phases", Run: "TestPreStart",
 		Edits:  edit(peerFile, "claim.Boot, claim.Activation, claim.Time = r.boot(), r.activation(), r.stepBegan", "claim.Boot, claim.Time = r.boot(), r.stepBegan"),
 		Breaks: "run refuses every start after the first activation",
 	},
 	{
-		Name: "claim-changed-hands-unseen", Pkg: "phases", Run: "TestPreStart", Cheap: true,
+		Name: "claim-changed-hands-unseen", Pkg: "phases", Run: "TestPreStart",
 		Edits:  edit(peerFile, "if claim.Epoch != r.claim.Epoch {", "if claim.Epoch < r.claim.Epoch {"),
 		Breaks: "two slots hold the claim in turn, each sure that it is alone, when the host lock is not shared",
 	},
@@ -128,17 +126,17 @@ var claimMutants = []mutant{
 		Breaks: "both slots are up in the books, and the peer's failure has no entry",
 	},
 	{
-		Name: "peers-reboot-is-lost", Pkg: "phases", Run: "TestPreStart", Cheap: true,
+		Name: "peers-reboot-is-lost", Pkg: "phases", Run: "TestPreStart",
 		Edits:  edit(peerFile, "if head.Boot != r.boot() {\n\t\to.event", "if head.Boot == \"\" {\n\t\to.event"),
 		Breaks: "every reboot looks like a crash of the stack",
 	},
 	{
-		Name: "peers-run-left-open", Pkg: "phases", Run: "TestPreStart", Cheap: true,
+		Name: "peers-run-left-open", Pkg: "phases", Run: "TestPreStart",
 		Edits:  edit(peerFile, "\t\thead:  func(h *journal.Head) { h.Open = nil },\n\t}\n\tif head.Boot", "\t}\n\tif head.Boot"),
 		Breaks: "resume takes up a run of the peer that has long been settled",
 	},
 	{
-		Name: "peer-check-forgets-the-last-holder", Pkg: "phases", Run: "TestPeerCheck", Cheap: true,
+		Name: "peer-check-forgets-the-last-holder", Pkg: "phases", Run: "TestPeerCheck",
 		Edits:  edit(peerFile, "if v.cause == \"\" {\n\t\t\tv = r.lookAtLastHolder(ctx)\n\t\t}\n", ""),
 		Breaks: "with both units enabled, which slot comes up at boot is a matter of luck",
 	},
@@ -148,22 +146,22 @@ var claimMutants = []mutant{
 		Breaks: "two stacks run: a late start goes on although the peer has taken the claim",
 	},
 	{
-		Name: "run-with-the-peers-claim", Pkg: "phases", Run: "TestRunStack", Cheap: true,
+		Name: "run-with-the-peers-claim", Pkg: "phases", Run: "TestRunStack",
 		Edits:  edit(runStackFile, "case c.Holder != r.slot:", "case c.Holder == \"\":"),
 		Breaks: "two stacks run: the claim is the peer's",
 	},
 	{
-		Name: "run-with-an-unknown-claim", Pkg: "phases", Run: "TestRunStack", Cheap: true,
+		Name: "run-with-an-unknown-claim", Pkg: "phases", Run: "TestRunStack",
 		Edits:  edit(runStackFile, "case c.Unknown:\n", "case c.Unknown && c.Epoch == 0:\n"),
 		Breaks: "two stacks run: the claim was lost with the journal",
 	},
 	{
-		Name: "run-of-another-boot", Pkg: "phases", Run: "TestRunStack", Cheap: true,
+		Name: "run-of-another-boot", Pkg: "phases", Run: "TestRunStack",
 		Edits:  edit(runStackFile, "case c.Boot != r.boot():\n", "case c.Boot == \"\":\n"),
 		Breaks: "a stack is started on what was found out before the reboot",
 	},
 	{
-		Name: "run-of-another-activation", Pkg: "phases", Run: "TestRunStack", Cheap: true,
+		Name: "run-of-another-activation", Pkg: "phases", Run: "TestRunStack",
 		Edits:  edit(runStackFile, "case c.Activation != r.activation():\n", "case c.Activation == \"\":\n"),
 		Breaks: "a stack is started without a pre-start of its own",
 	},
@@ -173,7 +171,7 @@ var claimMutants = []mutant{
 		Breaks: "two stacks run: the peer decides between the look at the claim and the start",
 	},
 	{
-		Name: "run-reads-the-claim-before-the-lock", Pkg: "phases", Run: "TestRunStack", Cheap: true,
+		Name: "run-reads-the-claim-before-the-lock", Pkg: "phases", Run: "TestRunStack",
 		Edits: []overlay.Edit{
 			{File: runStackFile, Old: "\trelease, err := r.l.locks().Host(ctx, r.phase)\n", New: "\tloadErr := r.load(ctx)\n\trelease, err := r.l.locks().Host(ctx, r.phase)\n"},
 			{File: runStackFile, Old: "\tdefer release()\n\tif err := r.load(ctx); err != nil {", New: "\tdefer release()\n\tif err := loadErr; err != nil {"},

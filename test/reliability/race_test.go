@@ -54,6 +54,17 @@ func TestRace_Mutants(t *testing.T) {
 			{File: "phases/peer.go", Old: "if r.peer == \"\" {\n\t\treturn peerDown(", New: "if true {\n\t\treturn peerDown("},
 			{File: "phases/prestart.go", Old: "fenced, weak, err := r.fencePeer(ctx)", New: "fenced, weak, err := \"\", false, error(nil)"},
 		}},
+		{"neither the peer's unit nor the claim counts", false, []overlay.Edit{
+			{File: "phases/peer.go", Old: "if r.l.Supervisor == nil || r.claim.Holder != r.peer && !r.claim.Unknown {", New: "if true {"},
+			{File: "phases/runstack.go", Old: "if err := r.checkClaim(); err != nil {", New: "if err := r.checkClaim(); err != nil && r.claim.Epoch == 0 {"},
+		}},
+		{"no fence, and the claim does not count", true, []overlay.Edit{
+			{File: "phases/prestart.go", Old: "fenced, weak, err := r.fencePeer(ctx)", New: "fenced, weak, err := \"\", false, error(nil)"},
+			{File: "phases/runstack.go", Old: "if err := r.checkClaim(); err != nil {", New: "if err := r.checkClaim(); err != nil && r.claim.Epoch == 0 {"},
+		}},
+		{"two host locks", true, []overlay.Edit{
+			{File: "cmd/node-lifecycle/locks.go", Old: "filelock.Acquire(ctx, l.hostPath, l.holder(phase))", New: "filelock.Acquire(ctx, l.hostPath+\".\"+phase, l.holder(phase))"},
+		}},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			if m.long && !size.long {

@@ -194,6 +194,9 @@ func (r *runner) try(ctx context.Context, dir string, m *mutant) (verdict, error
 	return v, nil
 }
 
+// buildLimit is far beyond what a build takes, on any machine.
+const buildLimit = 10 * time.Minute
+
 // build compiles the tests of a package. Building apart from running is what tells a
 // mutant that does not compile from one that is killed.
 func (r *runner) build(ctx context.Context, pkg, binary, changed string) error {
@@ -201,8 +204,10 @@ func (r *runner) build(ctx context.Context, pkg, binary, changed string) error {
 	if changed != "" {
 		args = append(args, "-overlay", changed)
 	}
+	ctx, cancel := context.WithTimeout(ctx, buildLimit)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", append(args, "./"+pkg)...)
-	cmd.Dir = r.root
+	cmd.Dir, cmd.WaitDelay = r.root, 5*time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("it does not compile: %w\n%s", err, out)
 	}

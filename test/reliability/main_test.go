@@ -8,7 +8,8 @@
 //	RELIABILITY_SEED=N …           the same choices again; processes still race for real
 //
 // Each suite prints one line with what it found. A suite has to be able to find something:
-// TestRace_Mutants breaks the protocol and demands that suite RACE sees two stacks.
+// TestKill_Mutants and TestRace_Mutants break the protocol and demand that the suite sees
+// two stacks.
 package reliability
 
 import (
@@ -28,20 +29,20 @@ import (
 type size struct {
 	kills int // processes that are killed
 	races int // starts and stops of two slots beside each other
-	// mutantRaces is how many a mutant is given to run two stacks.
-	mutantRaces int
-	long        bool
+	// mutantKills and mutantRaces are how many a mutant is given to run two stacks.
+	mutantKills, mutantRaces int
+	long                     bool
 }
 
 func requireSize(t *testing.T) size {
 	t.Helper()
 	switch os.Getenv("RELIABILITY") {
 	case "long":
-		return size{kills: 5000, races: 10_000, mutantRaces: 1000, long: true}
+		return size{kills: 5000, races: 10_000, mutantKills: 200, mutantRaces: 3000, long: true}
 	case "short":
-		return size{kills: 210, races: 320, mutantRaces: 200}
+		return size{kills: 210, races: 320, mutantKills: 60, mutantRaces: 300}
 	case "smoke": // to see that the suite itself works
-		return size{kills: 14, races: 20, mutantRaces: 100}
+		return size{kills: 14, races: 20, mutantKills: 60, mutantRaces: 300}
 	}
 	t.Skip("takes minutes; run it with: make reliability")
 	return size{}

@@ -34,8 +34,11 @@ type plan struct {
 	nth, answer int
 	// undone: what the dying process asks for at that moment is not done.
 	undone bool
-	// late: a start it asks for is done this long after its death.
+	// late: it is killed as it asks for the start of the stack, and the engine does that so
+	// much later.
 	late time.Duration
+	// eager: somebody starts the peer at once, before anybody resumes.
+	eager bool
 
 	mu       sync.Mutex
 	victim   *process
@@ -46,6 +49,11 @@ type plan struct {
 // newPlan draws a plan for a process that takes about as long as it is said to.
 func newPlan(random *rand.Rand, hook, slot string, takes time.Duration) *plan {
 	p := &plan{hook: hook, slot: slot, after: drawAftermath(random, hook)}
+	p.eager = random.IntN(3) == 0
+	if hook == "run" && random.IntN(3) == 0 {
+		p.late = drawLate(random)
+		return p
+	}
 	switch random.IntN(3) {
 	case 0:
 		p.delay = 1 + time.Duration(random.Int64N(int64(max(takes, time.Millisecond))))
@@ -54,10 +62,19 @@ func newPlan(random *rand.Rand, hook, slot string, takes time.Duration) *plan {
 	case 2:
 		p.answer = 1 + random.IntN(3)
 	}
-	if random.IntN(4) == 0 {
-		p.late = time.Duration(random.Int64N(int64(60 * time.Millisecond)))
-	}
 	return p
+}
+
+// newLateStart draws the plan that the fence is there for: run dies as it asks for the
+// start, its unit is gone, the peer is started at once, and then the engine does what it
+// was asked to.
+func newLateStart(random *rand.Rand, _, slot string, _ time.Duration) *plan {
+	return &plan{hook: "run", slot: slot, after: unitGone, late: drawLate(random), eager: true}
+}
+
+// drawLate draws a time between nothing and what a start of the peer takes.
+func drawLate(random *rand.Rand) time.Duration {
+	return 1 + time.Duration(random.Int64N(int64(600*time.Millisecond)))
 }
 
 func drawAftermath(random *rand.Rand, hook string) aftermath {
@@ -74,6 +91,8 @@ func drawAftermath(random *rand.Rand, hook string) aftermath {
 func (p *plan) String() string {
 	s := fmt.Sprintf("%s of %s killed ", p.hook, p.slot)
 	switch {
+	case p.late > 0:
+		s += fmt.Sprintf("at its start, which is done %s late", p.late)
 	case p.nth > 0:
 		s += fmt.Sprintf("at request %d (undone %v)", p.nth, p.undone)
 	case p.answer > 0:
@@ -81,8 +100,8 @@ func (p *plan) String() string {
 	default:
 		s += fmt.Sprintf("after %s", p.delay)
 	}
-	if p.late > 0 {
-		s += fmt.Sprintf(", its start done %s late", p.late)
+	if p.eager {
+		s += ", the peer started at once"
 	}
 	return s + "; then " + string(p.after)
 }
@@ -105,18 +124,13 @@ func (p *plan) request(op enginetest.Op) enginetest.Action {
 	if p.victim == nil {
 		return enginetest.Action{}
 	}
-	p.requests++
-	if p.requests == p.nth {
+	if p.late > 0 && op == enginetest.OpStart {
 		p.victim.kill()
-		switch {
-		case p.undone:
-			return enginetest.Action{Break: true}
-		case p.late > 0 && op == enginetest.OpStart:
-			return enginetest.Action{Break: true, Later: p.late}
-		}
-	}
-	if p.late > 0 && op == enginetest.OpStart && p.hook == "run" {
 		return enginetest.Action{Break: true, Later: p.late}
+	}
+	if p.requests++; p.requests == p.nth {
+		p.victim.kill()
+		return enginetest.Action{Break: p.undone}
 	}
 	return enginetest.Action{}
 }

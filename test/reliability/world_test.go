@@ -36,6 +36,7 @@ type world struct {
 	systemd     *systemd
 	counter     *counter
 	over        chan struct{} // closed when the world ends
+	lost        int           // entries that the last check missed
 
 	mu       sync.Mutex
 	director director
@@ -187,9 +188,10 @@ func (w *world) call(command, slot string) end {
 		w.fault("start %s of %s: %v", command, slot, err)
 		return end{code: 255}
 	}
+	began := time.Now()
 	e := p.wait()
 	w.keep(p)
-	w.measure(command, 0, e)
+	w.measure(command, time.Since(began), e)
 	return e
 }
 
@@ -212,7 +214,7 @@ func (w *world) keep(p *process) {
 
 // measure remembers how long a hook takes when it is let be.
 func (w *world) measure(hook string, took time.Duration, e end) {
-	if e.code != 0 || took == 0 {
+	if e.code != 0 {
 		return
 	}
 	w.mu.Lock()

@@ -31,6 +31,7 @@ type process struct {
 	hook string
 	acks *acks
 	done chan struct{} // closed when it has ended
+	kept sync.Once     // its words are taken over once
 
 	mu                 sync.Mutex
 	killed, terminated bool // by us
@@ -42,17 +43,28 @@ func spawn(binary, hook string, args, env []string, onAck func(*acks)) (*process
 	p.acks = &acks{onAck: onAck}
 	p.cmd.Env = env
 	p.cmd.Stderr = p.acks
+	// A suite that is killed itself leaves nothing running.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
-	// A hook that hangs is asked where.
-	limit := time.AfterFunc(hookLimit, func() { _ = p.cmd.Process.Signal(syscall.SIGQUIT) })
+	if hook != "run" { // which has no end of its own
+		p.limit()
+	}
 	go func() {
 		defer close(p.done)
-		defer limit.Stop()
 		_ = p.cmd.Wait() // ProcessState has the answer
 	}()
 	return p, nil
+}
+
+// limit makes the process say where it hangs if it has not ended in time, and end.
+func (p *process) limit() {
+	timer := time.AfterFunc(hookLimit, func() { _ = p.cmd.Process.Signal(syscall.SIGQUIT) })
+	go func() {
+		<-p.done
+		timer.Stop()
+	}()
 }
 
 // kill ends the process as nothing can be ended more abruptly.
@@ -67,6 +79,9 @@ func (p *process) kill() {
 func (p *process) terminate() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.terminated {
+		p.limit()
+	}
 	p.terminated = true
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 }

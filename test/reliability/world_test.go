@@ -195,9 +195,13 @@ func (w *world) call(command, slot string) end {
 	return e
 }
 
-// keep takes over what a process said.
+// keep takes over what a process said, when it has ended.
 func (w *world) keep(p *process) {
 	e := p.wait()
+	p.kept.Do(func() { w.listen(p, e) })
+}
+
+func (w *world) listen(p *process, e end) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.acked = append(w.acked, p.acks.take()...)

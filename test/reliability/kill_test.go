@@ -155,7 +155,13 @@ func (w *world) killCase(p *plan, other bool, before aftermath) (hit bool, err e
 	if other && !w.survivor(p.slot) {
 		slot = peerOf(slot)
 	}
-	if err := w.fullStart(slot); err != nil {
+	err = w.fullStart(slot)
+	if err != nil && p.late > 0 {
+		// The engine did it in the middle of this start, between the look at what is there
+		// and its removal: refused, and systemd tries again (Restart=on-failure).
+		err = w.fullStart(slot)
+	}
+	if err != nil {
 		return hit, err
 	}
 	return hit, w.check()

@@ -27,20 +27,43 @@ type tx interface {
 	SetClaim(pair string, c journal.Claim) error
 }
 
-// update runs f in one transaction of the books.
-func (l *Lifecycle) update(ctx context.Context, f func(tx) error) error {
-	if l.Journal == nil {
-		return l.memory.update(f)
-	}
-	return l.Journal.Append(ctx, func(t *journal.Tx) error { return f(t) })
+// ledger is where a Lifecycle keeps its books: a journal, or its own memory.
+type ledger interface {
+	// update runs f in one transaction: all that it wrote is kept, or nothing is.
+	update(ctx context.Context, f func(tx) error) error
+	// read runs f on the books as they are. Books that do not exist yet are empty.
+	read(ctx context.Context, f func(reader) error) error
 }
 
-// read runs f on the books as they are. Books that do not exist yet are empty.
-func (l *Lifecycle) read(ctx context.Context, f func(reader) error) error {
-	if l.Journal == nil {
-		return l.memory.update(func(t tx) error { return f(t) })
+func (l *Lifecycle) books() ledger {
+	switch {
+	case l.ledger != nil:
+		return l.ledger
+	case l.Journal != nil:
+		return journalLedger{l.Journal}
 	}
-	err := l.Journal.View(ctx, func(v *journal.View) error { return f(v) })
+	return &l.memory
+}
+
+// durable reports whether what is written outlives the process.
+func (l *Lifecycle) durable() bool { return l.books() != ledger(&l.memory) }
+
+func (l *Lifecycle) update(ctx context.Context, f func(tx) error) error {
+	return l.books().update(ctx, f)
+}
+
+func (l *Lifecycle) read(ctx context.Context, f func(reader) error) error {
+	return l.books().read(ctx, f)
+}
+
+type journalLedger struct{ *journal.Journal }
+
+func (j journalLedger) update(ctx context.Context, f func(tx) error) error {
+	return j.Append(ctx, func(t *journal.Tx) error { return f(t) })
+}
+
+func (j journalLedger) read(ctx context.Context, f func(reader) error) error {
+	err := j.View(ctx, func(v *journal.View) error { return f(v) })
 	if errors.Is(err, fs.ErrNotExist) && journal.KindOf(err) == journal.KindNotExist {
 		return f(&memoryTx{})
 	}
@@ -62,7 +85,11 @@ type memory struct {
 	state memoryTx
 }
 
-func (m *memory) update(f func(tx) error) error {
+func (m *memory) read(ctx context.Context, f func(reader) error) error {
+	return m.update(ctx, func(t tx) error { return f(t) })
+}
+
+func (m *memory) update(_ context.Context, f func(tx) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next := m.state.clone()

@@ -89,6 +89,7 @@ type Lifecycle struct {
 	// Force lets a hook that was typed by hand go on while the unit is active.
 	Force bool
 
+	ledger ledger // set by tests that keep the books themselves
 	memory memory
 	local  localLocks
 }

@@ -41,9 +41,9 @@ func (l *Lifecycle) PostStart(ctx context.Context, slot string) error {
 		return err
 	}
 	defer done()
-	if l.Journal == nil && r.head.State == "" {
+	if !l.durable() && r.head.State == "" {
 		// Without a journal a fresh process cannot know what another one has done.
-		err := l.memory.update(func(t tx) error {
+		err := l.update(ctx, func(t tx) error {
 			return t.SetHead(slot, func(h *journal.Head) { h.State, h.Activation = string(fsm.Regenerated), r.activation() })
 		})
 		if err == nil {

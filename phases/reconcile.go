@@ -27,7 +27,7 @@ func (l *Lifecycle) Reconcile(ctx context.Context, slot string) error {
 		return r.reject(CauseLocked, fmt.Errorf("another reconcile is at work: %w", err), "wait for it")
 	}
 	defer release()
-	if l.Journal == nil {
+	if !l.durable() {
 		if err := l.Controller.Restart(ctx, slot); err != nil {
 			return &Error{Slot: slot, Phase: r.phase, Step: "restart", Cause: causeOf(err, CauseStart), Err: err}
 		}

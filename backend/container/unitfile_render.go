@@ -57,8 +57,7 @@ func (p UnitParams) render(body func(*UnitParams) []byte) ([]byte, error) {
 // template renders the node stack's unit. Every comment gives the reason for a line that looks as if it could be
 // changed.
 func (p *UnitParams) template() []byte {
-	t := newUnitText(
-		"To change one slot, use `systemctl edit`; `node-lifecycle doctor` checks the result.")
+	t := newUnitText("To change one slot, use `systemctl edit`.")
 	t.begin("Unit")
 	t.set("Description", "Node stack "+instanceName)
 	t.set("Documentation", projectURL)

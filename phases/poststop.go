@@ -84,17 +84,13 @@ func stopStep(info StopInfo) step {
 			if err := r.idleEngine(ctx); err != nil {
 				return out, err
 			}
-			how, err := r.proveGone(ctx)
-			if err != nil {
-				return out, err
-			}
-			release, err := r.l.locks().Host(ctx, r.phase)
+			how, removed, release, err := r.clearOwn(ctx, r.endStack)
 			if err != nil {
 				return out, err
 			}
 			out.release = release
 			out.books = func(t tx) ([]op, error) { return nil, r.release(t) }
-			r.stopOutcome(ctx, info, how, &out)
+			r.stopOutcome(ctx, info, joinDetails(how, removed), &out)
 			return out, nil
 		},
 	}
@@ -142,17 +138,16 @@ func (r *run) stopNoted() bool {
 // the main process as well, which takes that for a stop that was asked for.
 func (r *run) cutOff() bool { return r.found != nil && r.state() != fsm.Wired }
 
-// proveGone ends and removes the slot's own stack.
-func (r *run) proveGone(ctx context.Context) (string, error) {
-	how := ""
-	if able, ok := r.l.Controller.(Stopper); ok {
-		var err error
-		if how, err = able.Stop(ctx, r.slot); err != nil {
-			return "", unproven(err)
-		}
+// endStack ends the slot's own stack and proves it.
+func (r *run) endStack(ctx context.Context) (how string, err error) {
+	able, ok := r.l.Controller.(Stopper)
+	if !ok {
+		return "", nil
 	}
-	removed, err := r.removeStale(ctx)
-	return joinDetails(how, removed), err
+	if how, err = able.Stop(ctx, r.slot); err != nil {
+		return "", unproven(err)
+	}
+	return how, nil
 }
 
 // stopOutcome decides what the end of the activation was. It was a stop if one was
@@ -213,7 +208,12 @@ func (r *run) noteSkipped(ctx context.Context) error {
 // should be in it to whoever keeps such entries.
 func (r *run) stopUnrecorded(ctx context.Context, info StopInfo, why error) error {
 	r.opened, r.step = false, "stop"
-	how, err := r.proveGone(ctx)
+	how, err := r.endStack(ctx)
+	if err == nil {
+		var removed string
+		removed, err = r.removeStale(ctx)
+		how = joinDetails(how, removed)
+	}
 	o := op{note: fsm.NoteCleaned, entry: journal.Entry{Detail: joinDetails(info.text(), how)}}
 	if err != nil {
 		o = op{note: fsm.NoteUnproven, entry: journal.Entry{Error: err.Error()}}

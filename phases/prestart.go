@@ -111,14 +111,9 @@ func precheck(ctx context.Context, r *run) (out outcome, err error) {
 	if err := r.waitEngine(ctx); err != nil {
 		return out, err
 	}
-	if r.settled, err = r.settle(ctx); err != nil {
+	if r.settled, out.release, err = r.settle(ctx); err != nil {
 		return out, err
 	}
-	release, err := r.l.locks().Host(ctx, r.phase)
-	if err != nil {
-		return out, err
-	}
-	out.release = release
 	v := r.lookAtPeer(ctx)
 	if v.cause != "" {
 		return out, v.error(r)
@@ -171,21 +166,44 @@ func reload(ctx context.Context, r *run) (out outcome, err error) {
 
 // settle puts right what an earlier run or activation left open: it ends a survivor of
 // the slot's own stack (it never adopts one), removes what is left of it, and says what
-// the state had become.
-func (r *run) settle(ctx context.Context) ([]op, error) {
-	survivor, err := r.endSurvivor(ctx)
+// the state had become. It leaves the host's lock to the caller, with what gives it back.
+func (r *run) settle(ctx context.Context) ([]op, func(), error) {
+	survivor, discarded, release, err := r.clearOwn(ctx, r.endSurvivor)
 	if err != nil {
-		return nil, err
-	}
-	discarded, err := r.removeStale(ctx)
-	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var ops []op
 	if discarded != "" {
 		ops = append(ops, op{note: fsm.NoteDiscarded, entry: journal.Entry{Step: r.step, Detail: discarded}})
 	}
-	return append(ops, r.settleOwn(survivor)...), nil
+	return append(ops, r.settleOwn(survivor)...), release, nil
+}
+
+// maxRevivals is how often a stack may come to life again while it is being cleared
+// away.
+const maxRevivals = 3
+
+// clearOwn ends the slot's own stack by means of end and removes what is left of it under
+// the host's lock. A run that has outlived its unit may start the stack after it was seen
+// to be down, but not under that lock: what is gone there stays gone until it is given
+// back.
+func (r *run) clearOwn(ctx context.Context, end func(context.Context) (string, error)) (how, removed string, release func(), err error) {
+	for range maxRevivals {
+		if how, err = end(ctx); err != nil {
+			return "", "", nil, err
+		}
+		if release, err = r.l.locks().Host(ctx, r.phase); err != nil {
+			return "", "", nil, err
+		}
+		if removed, err = r.removeStale(ctx); err == nil {
+			return how, removed, release, nil
+		}
+		release()
+		if alive, lookErr := r.ownStackAlive(ctx); lookErr != nil || !alive {
+			return "", "", nil, err
+		}
+	}
+	return "", "", nil, unproven(fmt.Errorf("it was started again each time: %w", err))
 }
 
 // endSurvivor stops the slot's own stack if it still lives.

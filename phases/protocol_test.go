@@ -75,6 +75,48 @@ func TestPreStart_DecidesUnderTheHostLock(t *testing.T) {
 	calledInOrder(t, w, "lock slot", "lock host", "Alive kube2", "unlock host", "unlock slot")
 }
 
+// The claim is given up under the lock under which the stack was seen to be gone: a run that
+// has outlived its unit cannot start it in between. If it did before, it is ended as well.
+func TestPostStop_ClearsUnderTheHostLock(t *testing.T) {
+	w := newWorld(t)
+	w.start("kube1", "a1")
+	w.activate("kube1", "a1", "deactivating", "stop-post")
+	revived := false
+	w.hook["lock host"] = func() {
+		if !revived {
+			revived = true
+			w.up("kube1")
+		}
+	}
+	w.hook["Remove kube1"] = func() {
+		delete(w.fail, "Remove")
+		if s := w.stack("kube1"); s != nil && s.alive {
+			w.fail["Remove"] = errors.New("it is running")
+		}
+	}
+	w.hook["unlock host"] = func() {
+		if c := w.claim(); (c.Holder == "") != (w.stack("kube1") == nil) {
+			t.Errorf("the lock is given back with the claim %q's and the stack %+v", c.Holder, w.stack("kube1"))
+		}
+	}
+	l := w.lifecycle("kube1", "a1")
+	l.Locks = toldLocks{w}
+	if err := l.PostStop(t.Context(), "kube1", phases.StopInfo{ServiceResult: "success"}); err != nil {
+		t.Fatal(err)
+	}
+	calledInOrder(t, w, "Stop kube1", "lock host", "Remove kube1", "unlock host", "Stop kube1", "lock host", "Remove kube1", "unlock host")
+	wantState(t, w, "kube1", fsm.Failed)
+
+	w.start("kube1", "a2")
+	w.activate("kube1", "a2", "deactivating", "stop-post")
+	w.hook["lock host"] = func() { w.up("kube1") }
+	w.hook["unlock host"] = nil
+	wantError(t, l.PostStop(t.Context(), "kube1", phases.StopInfo{ServiceResult: "success"}), phases.CauseUnproven, 69)
+	if c := w.claim(); c.Holder != "kube1" {
+		t.Errorf("the claim is %q's, want it kept", c.Holder)
+	}
+}
+
 // What was claimed while this slot was looking is not overwritten: somebody decides
 // under another lock.
 func TestPreStart_ClaimChangesHandsMeanwhile(t *testing.T) {

@@ -298,14 +298,9 @@ func (r *run) settleAsPostStop(ctx context.Context) error {
 			if err := r.waitEngine(ctx); err != nil {
 				return out, err
 			}
-			ops, err := r.settle(ctx)
-			if err != nil {
+			if out.before, out.release, err = r.settle(ctx); err != nil {
 				return out, err
 			}
-			if out.release, err = r.l.locks().Host(ctx, r.phase); err != nil {
-				return out, err
-			}
-			out.before = ops
 			out.books = func(t tx) ([]op, error) { return nil, r.release(t) }
 			return out, nil
 		},

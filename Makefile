@@ -39,7 +39,8 @@ bench: ## the goals, each as a RATIO; needs root and strace
 	$(GO) test -v -count=1 -timeout 10m ./test/bench
 
 .PHONY: reliability
-reliability: ## hooks killed and racing, against a fake engine; prints SUITE lines
+reliability: ## the protocol searched, hooks killed and racing; prints SUITE lines
+	RELIABILITY=short $(GO) test -v -count=1 -timeout 5m -run TestModel ./phases
 	RELIABILITY=short $(GO) test -v -count=1 -timeout 15m ./test/reliability
 
 .PHONY: reliability-long

@@ -71,6 +71,13 @@ type Starter interface {
 	Start(ctx context.Context, slot string, epoch uint64, boot, activation string) (id, moved string, err error)
 }
 
+// Owner tells whether the stack of a slot is ours: started by RunStack, which looks at the
+// claim once more, and not by a command of somebody else's, which does not. A Controller
+// that cannot tell owns all stacks if it is a Starter, and none if it is not.
+type Owner interface {
+	Owns(slot string) bool
+}
+
 // Attender streams the output of the stack to out until it has ended and returns its
 // exit code.
 type Attender interface {
@@ -143,12 +150,15 @@ func (u UnitStatus) Starting() bool {
 	return u.ActiveState == "activating" || u.JobID != 0 && (u.JobType == "start" || u.JobType == "restart")
 }
 
-// beforeMain reports whether the unit is being started and has not come to its main
-// process yet, or waits for its turn to.
+// beforeMain reports whether the main process of the activation has not come yet, or is
+// not going to: the unit is being started, waits for its turn to be, or ends without ever
+// having come so far.
 func (u UnitStatus) beforeMain() bool {
-	switch u.SubState {
-	case "condition", "start-pre":
-		return u.ActiveState == "activating"
+	switch u.ActiveState {
+	case "activating":
+		return u.SubState == "condition" || u.SubState == "start-pre" || u.SubState == "auto-restart"
+	case "deactivating":
+		return u.MainPID == 0 && !u.MainExited
 	}
 	return u.ActiveState == "inactive" && u.JobID != 0
 }

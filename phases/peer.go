@@ -58,18 +58,24 @@ func (r *run) lookAtPeerUnit(ctx context.Context) (v verdict, ok bool) {
 		return verdict{cause: CausePeerUnknown, err: fmt.Errorf("cannot prove that %s is down: %w", r.peer, err)}, true
 	case u.Down():
 		return v, false
-	case r.claim.Unknown && u.beforeMain() && r.goesFirst(ctx):
+	case r.claim.Unknown && u.beforeMain() && r.goesFirst():
 		return v, false
 	}
 	return verdict{cause: CausePeerAlive, err: fmt.Errorf("the peer %s holds the claim and its unit %s is %s", r.peer, u.Name, describe(u))}, true
 }
 
 // goesFirst breaks the tie of two slots that start at once while nobody knows whose
-// claim it is. Our own stacks go on, since the peer's start finds the higher epoch
-// and refuses itself; a stack that knows no claim only goes first by name.
-func (r *run) goesFirst(context.Context) bool {
-	_, ours := r.l.Controller.(Starter)
-	return ours || r.slot < r.peer
+// claim it is. Beside a peer of ours this slot goes on, since the peer's start finds the
+// higher epoch and refuses itself; beside one whose start looks at no claim, only the slot
+// goes on whose name sorts first.
+func (r *run) goesFirst() bool { return r.owns(r.peer) || r.slot < r.peer }
+
+func (r *run) owns(slot string) bool {
+	if able, ok := r.l.Controller.(Owner); ok {
+		return able.Owns(slot)
+	}
+	_, starts := r.l.Controller.(Starter)
+	return starts
 }
 
 // lookWeakly is all that can be asked of a Controller with three methods only.

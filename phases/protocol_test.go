@@ -181,6 +181,37 @@ func TestPreStart_ClaimUnknownAndNoStartOfOurs(t *testing.T) {
 	}
 }
 
+// While nobody knows whose claim it is, a peer whose main process has not come, or is not
+// going to, holds nobody up; one whose stack may be on its way does.
+func TestPreStart_ClaimUnknownAndThePeersUnit(t *testing.T) {
+	for _, test := range []struct {
+		active, sub string
+		ran         bool
+		cause       phases.Cause
+	}{
+		{"inactive", "dead", false, ""},
+		{"activating", "condition", false, ""},
+		{"activating", "start-pre", false, ""},
+		{"activating", "auto-restart", false, ""},
+		{"deactivating", "stop-post", false, ""},
+		{"activating", "start-post", true, phases.CausePeerAlive},
+		{"active", "running", true, phases.CausePeerAlive},
+		{"deactivating", "stop-post", true, phases.CausePeerAlive},
+	} {
+		w := newWorld(t)
+		w.claimOf(func(c *journal.Claim) { c.Unknown = true })
+		w.activate("kube2", "b", test.active, test.sub)
+		w.unit("kube2", func(u *phases.UnitStatus) { u.MainExited = test.ran })
+		err := w.lifecycle("kube1", "a").PreStart(t.Context(), "kube1")
+		if test.cause == "" && err != nil {
+			t.Errorf("beside a peer that is %s (%s): %v", test.active, test.sub, err)
+		}
+		if test.cause != "" {
+			wantError(t, err, test.cause, 76)
+		}
+	}
+}
+
 // blind cannot tell whether anything runs.
 type blind struct{ *host }
 

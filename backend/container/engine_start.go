@@ -51,6 +51,13 @@ func (c *Controller) Start(ctx context.Context, slot string, epoch uint64, boot,
 	return id, moved, nil
 }
 
+// Owns reports whether Start creates the slot's containers. Without an image somebody
+// else's unit does, or there are none.
+func (c *Controller) Owns(slot string) bool {
+	s, err := c.slot(slot)
+	return err == nil && s.Container != "" && s.Image != ""
+}
+
 // specFor renders the specification to start from. It should be the one that
 // Regenerate wrote; if the host or the configuration has changed since, it is
 // written again.

@@ -84,6 +84,26 @@ func TestStart_NoImage(t *testing.T) {
 }
 
 // TestStart_InTheWay lists what may already carry the slot's label or name.
+func TestOwns(t *testing.T) {
+	for _, test := range []struct {
+		what   string
+		change func(*Slot)
+		want   bool
+	}{
+		{"with an image", func(*Slot) {}, true},
+		{"of somebody else's unit", func(s *Slot) { s.Image = "" }, false},
+		{"a plain process", func(s *Slot) { s.Image, s.Container = "", "" }, false},
+	} {
+		b := newBench(t, enginetest.Docker, func(_ *Options, s *Slot) { test.change(s) })
+		if got := b.Owns(testSlot); got != test.want {
+			t.Errorf("a slot %s: Owns is %v", test.what, got)
+		}
+		if b.Owns("unknown") {
+			t.Error("owns a slot that is not configured")
+		}
+	}
+}
+
 func TestStart_InTheWay(t *testing.T) {
 	const big = 65 << 20
 	for name, test := range map[string]struct {

@@ -28,6 +28,7 @@ var (
 	_ phases.Stopper      = (*container.Controller)(nil)
 	_ phases.Remover      = (*container.Controller)(nil)
 	_ phases.Starter      = (*container.Controller)(nil)
+	_ phases.Owner        = (*container.Controller)(nil)
 	_ phases.Attender     = (*container.Controller)(nil)
 	_ phases.EngineWaiter = (*container.Controller)(nil)
 	_ phases.Supervisor   = supervisor{}

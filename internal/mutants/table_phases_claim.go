@@ -77,7 +77,7 @@ var claimMutants = []mutant{
 	},
 	{
 		Name: "unknown-claim-blocks-both", Pkg: "phases", Run: "TestPreStart",
-		Edits:  edit(peerFile, "case r.claim.Unknown && u.beforeMain() && r.goesFirst(ctx):\n\t\treturn v, false\n", ""),
+		Edits:  edit(peerFile, "case r.claim.Unknown && u.beforeMain() && r.goesFirst():\n\t\treturn v, false\n", ""),
 		Breaks: "after a lost journal two units that start at once refuse each other for ever",
 	},
 	{

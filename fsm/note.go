@@ -36,7 +36,7 @@ var notes = []noteRow{
 	{NoteDone, "A step that changes no state ended well."},
 	{NoteUndone, "A step that changes no state ended with the error in the entry."},
 	{NoteEnded, "A run is over; its exit code is in the entry."},
-	{NoteRefused, "The phase turned back before anything had begun. The reason is one of peer-alive, peer-unknown, engine, config, locked, journal, timeout, interrupted."},
+	{NoteRefused, "The phase turned back before anything had begun. The cause says why, most often one of peer-alive, peer-unknown, engine, config, locked, journal, timeout, interrupted."},
 	{NoteStopRequested, "Somebody asked this activation to stop, so what follows is no failure."},
 	{NoteResumed, "A new process takes over what a dead one left open."},
 	{NoteWaiting, "The stack is not ready yet, and the reason has changed."},

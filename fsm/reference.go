@@ -27,7 +27,7 @@ var phaseEnds = []phaseEnd{
 		"pre-start",
 		[]State{Regenerated},
 		[]State{Failed},
-		"Refused before anything began: the state stays as it was. Cut short by a stop that was asked for: post-stop settles it.",
+		"Refused before anything began: the state stays as it was, or as what an earlier run left open was settled. Cut short by a stop that was asked for: post-stop settles it.",
 	},
 	{
 		"post-start",

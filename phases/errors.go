@@ -13,7 +13,7 @@ import (
 // Cause is why a phase was refused or failed, in one word that the journal keeps.
 type Cause string
 
-// The causes. The first group are the reasons of a refusal: nothing had begun.
+// The causes. The first group are above all the reasons of a refusal.
 const (
 	CausePeerAlive   Cause = "peer-alive"
 	CausePeerUnknown Cause = "peer-unknown"
@@ -28,6 +28,7 @@ const (
 	CauseReadyTimeout Cause = "ready-timeout"
 	CauseAfterStart   Cause = "after-start"
 	CauseStackDied    Cause = "stack-died"
+	CauseRunDied      Cause = "run-died" // the unit's main process, while the stack lived on
 	CauseNoPreStart   Cause = "no-pre-start"
 	CauseByHand       Cause = "by-hand"
 	CauseBusy         Cause = "busy"
@@ -129,6 +130,7 @@ var exitByCause = map[Cause]int{
 	CauseReadyTimeout: ExitReady,
 	CauseAfterStart:   ExitAfterStart,
 	CauseStackDied:    ExitStackDied,
+	CauseRunDied:      ExitStackDied,
 	CauseNotWired:     ExitStackDied,
 	CauseInterrupted:  128 + 15, // as by SIGTERM, when nobody says by what
 	CauseBug:          ExitBug,
@@ -206,6 +208,16 @@ func causeOf(err error, otherwise Cause) Cause {
 	}
 	return otherwise
 }
+
+// because is an error whose cause says nothing to people that its text does not.
+type because struct {
+	text string
+	err  error
+}
+
+func (b because) Error() string { return b.text }
+
+func (b because) Unwrap() error { return b.err }
 
 // panicError is a panic of a step, turned into an error that is a bug.
 type panicError struct{ value any }

@@ -223,8 +223,8 @@ func describe(u UnitStatus) string {
 // peer-unknown or what else kept it from knowing. It waits up to EngineWait for an
 // engine that is away. Within a unit the refusal is noted in the journal.
 func (l *Lifecycle) PeerCheck(ctx context.Context, slot string) error {
-	if l.Controller == nil {
-		return errNoController
+	if err := l.usable(slot); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, l.engineWait()+booksBudget, errBudget)
 	defer cancel()

@@ -32,7 +32,8 @@ var postStartSteps = []step{
 // wait took. It ends in Wired.
 //
 // It blocks for up to the sum of the two and returns an *Error if the stack did not
-// come up, died meanwhile, or was not readied by a PreStart of the same activation.
+// come up, died meanwhile, or was not readied by a PreStart of the same activation. A
+// Lifecycle without a journal that has not seen the slot before takes it for readied.
 func (l *Lifecycle) PostStart(ctx context.Context, slot string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.readyTimeout()+l.afterStartTimeout()+booksBudget, errBudget)
 	defer cancel()
@@ -111,8 +112,20 @@ func waitReady(ctx context.Context, r *run) (outcome, error) {
 			return outcome{}, err
 		}
 		if !sleep(ctx, wake, r.l.pollInterval()) {
-			return outcome{}, fmt.Errorf("not ready after %s: %s: %w", took(time.Since(r.stepBegan)), r.waiting.reason, ctx.Err())
+			return outcome{}, notReady(ctx, r)
 		}
+	}
+}
+
+// notReady says what was missing last when the time for it ran out.
+func notReady(ctx context.Context, r *run) error {
+	log := "its output"
+	if r.self.Unit != "" {
+		log = "journalctl -u " + r.self.Unit
+	}
+	return &Error{
+		Cause: causeOf(ctx.Err(), CauseReadyTimeout), Hint: "see what the stack wrote in " + log + "; if it only needs longer, raise timeouts.ready",
+		Err: because{fmt.Sprintf("not ready after %s: %s", took(time.Since(r.stepBegan)), r.waiting.reason), ctx.Err()},
 	}
 }
 
@@ -162,9 +175,35 @@ func (r *run) stackDied(ctx context.Context) error {
 	}
 	u, err := r.l.Supervisor.Unit(ctx, r.slot)
 	if err == nil && u.Activation == r.activation() && u.MainExited {
-		return &Error{Cause: CauseStackDied, Err: fmt.Errorf("the main process of %s ended: %s", u.Name, exitText(u.MainCode, u.MainStatus))}
+		if word := r.wordOfRun(ctx); word != nil {
+			return word
+		}
+		died := &Error{Cause: CauseStackDied, Err: fmt.Errorf("the main process of %s ended: %s", u.Name, exitText(u.MainCode, u.MainStatus))}
+		if alive, err := r.ownStackAlive(ctx); err == nil && alive {
+			died.Cause, died.Err = CauseRunDied, fmt.Errorf("%w, and the stack lives on", died.Err)
+		}
+		return died
 	}
 	return nil
+}
+
+// wordOfRun is why run did not start the stack in this activation, if it has said so.
+func (r *run) wordOfRun(ctx context.Context) *Error {
+	var word journal.Entry
+	err := r.l.read(ctx, func(b reader) error {
+		found, err := b.Entries(r.slot, journal.Query{Reverse: true, Limit: 1, Match: func(e *journal.Entry) bool {
+			return e.Activation == r.activation() && e.Phase == phaseRun &&
+				(e.Kind == string(fsm.NoteUndone) || e.Kind == string(fsm.NoteRefused))
+		}})
+		if len(found) > 0 {
+			word = found[0]
+		}
+		return err
+	})
+	if err != nil || word.Error == "" {
+		return nil
+	}
+	return &Error{Cause: Cause(word.Cause), Err: fmt.Errorf("run did not start the stack: %s", word.Error), Hint: word.Detail}
 }
 
 // exitText names how a process ended, from the code and status that wait(2) gives.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -48,6 +49,25 @@ func TestPostStart(t *testing.T) {
 	h := w.head("kube1")
 	if h.State != string(fsm.Wired) || h.Attempts != 0 || h.LastSuccess != h.Seq-1 || h.Open != nil {
 		t.Errorf("head %+v, want Wired, no attempts, the success pinned, nothing open", h)
+	}
+}
+
+// When run could not start the stack, its own words say why, and not that of a stack that
+// never was.
+func TestPostStart_SaysWhyRunDidNotStart(t *testing.T) {
+	w := readied(t)
+	w.fail["Start kube1"] = behaving{text: "no such image", misconfigured: true}
+	if _, err := w.lifecycle("kube1", "a1").RunStack(t.Context(), "kube1", io.Discard); err == nil {
+		t.Fatal("run did start the stack")
+	}
+	w.unit("kube1", func(u *phases.UnitStatus) { u.MainExited, u.MainCode, u.MainStatus = true, 1, 78 })
+	err := w.lifecycle("kube1", "a1").PostStart(t.Context(), "kube1")
+	wantError(t, err, phases.CauseConfig, 78)
+	if !strings.Contains(err.Error(), "run did not start the stack: no such image") {
+		t.Errorf("error %q", err)
+	}
+	if e := w.last("kube1", journal.KindTransition); e.Cause != string(phases.CauseConfig) || e.To != string(fsm.Failed) {
+		t.Errorf("recorded %s to %s", e.Cause, e.To)
 	}
 }
 
@@ -189,22 +209,29 @@ func TestPostStart_EngineErrorsPass(t *testing.T) {
 
 func TestPostStart_StackDiesInTheWait(t *testing.T) {
 	for _, tc := range []struct {
-		name string
-		die  func(*world)
-		text string
+		name  string
+		die   func(*world)
+		cause phases.Cause
+		text  string
 	}{
-		{"container, with an event", func(w *world) { w.die("kube1") }, "container exited with 3"},
+		{"container, with an event", func(w *world) { w.die("kube1") }, phases.CauseStackDied, "container exited with 3"},
 		{"container, its event lost", func(w *world) {
 			w.mu.Lock()
 			w.stacks["kube1"].alive, w.stacks["kube1"].exited = false, true
 			w.mu.Unlock()
-		}, "container exited with 3"},
+		}, phases.CauseStackDied, "container exited with 3"},
 		{"main process of the unit", func(w *world) {
 			w.unit("kube1", func(u *phases.UnitStatus) { u.MainExited, u.MainCode, u.MainStatus = true, 1, 125 })
-		}, "exit code 125"},
+		}, phases.CauseRunDied, "exit code 125, and the stack lives on"},
+		{"main process of the unit, and with it the stack", func(w *world) {
+			w.mu.Lock()
+			w.stacks["kube1"] = nil
+			w.mu.Unlock()
+			w.unit("kube1", func(u *phases.UnitStatus) { u.MainExited, u.MainCode, u.MainStatus = true, 1, 125 })
+		}, phases.CauseStackDied, "exit code 125"},
 		{"main process of the unit, by a signal", func(w *world) {
 			w.unit("kube1", func(u *phases.UnitStatus) { u.MainExited, u.MainCode, u.MainStatus = true, 2, 9 })
-		}, "signal 9"},
+		}, phases.CauseRunDied, "signal 9"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -217,7 +244,7 @@ func TestPostStart_StackDiesInTheWait(t *testing.T) {
 					tc.die(w)
 				}()
 				err := w.lifecycle("kube1", "a1").PostStart(t.Context(), "kube1")
-				wantError(t, err, phases.CauseStackDied, 81)
+				wantError(t, err, tc.cause, 81)
 				if late := time.Since(died); late > phases.DefaultPollInterval {
 					t.Errorf("noticed %s after the stack had died", late)
 				}

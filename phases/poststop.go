@@ -31,8 +31,8 @@ const slotLockWait = 5 * time.Second
 // It blocks for up to StopBudget. The error is nil unless the stack could not be proven
 // gone; the claim is then kept.
 func (l *Lifecycle) PostStop(ctx context.Context, slot string, info StopInfo) error {
-	if l.Controller == nil {
-		return errNoController
+	if err := l.usable(slot); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, l.stopBudget(), errBudget)
 	defer cancel()
@@ -111,13 +111,17 @@ func (r *run) idleEngine(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, idleEngineWait, errBudget)
 	defer cancel()
 	if err := able.WaitEngine(ctx); err != nil {
-		return unproven(err)
+		return r.unproven(err)
 	}
 	return nil
 }
 
-func unproven(err error) *Error {
-	return &Error{Cause: CauseUnproven, Err: fmt.Errorf("the stack is not proven gone: %w", err), Hint: "the claim is kept; see what still runs and call post-stop again"}
+func (r *run) unproven(err error) *Error {
+	hint := "see what still runs; once it is gone, node-lifecycle resume " + r.slot + " settles the rest"
+	if r.claim.Holder == r.slot {
+		hint = "the claim is kept; " + hint
+	}
+	return &Error{Cause: CauseUnproven, Err: fmt.Errorf("the stack is not proven gone: %w", err), Hint: hint}
 }
 
 // stopEvidence is captured before anything is removed, if the end was not asked for or
@@ -144,8 +148,12 @@ func (r *run) endStack(ctx context.Context) (how string, err error) {
 	if !ok {
 		return "", nil
 	}
+	if r.state().Live() && !r.stopNoted() {
+		alive, lookErr := r.ownStackAlive(ctx)
+		r.survived = r.survived || lookErr == nil && alive
+	}
 	if how, err = able.Stop(ctx, r.slot); err != nil {
-		return "", unproven(err)
+		return "", r.unproven(err)
 	}
 	return how, nil
 }
@@ -167,8 +175,14 @@ func (r *run) stopOutcome(ctx context.Context, info StopInfo, how string, out *o
 	case r.cutOff():
 		out.event, out.cause = fsm.EventFailed, CauseInterrupted
 		out.detail = joinDetails(fmt.Sprintf("%s died in step %s", r.found.Phase, r.found.Step), out.detail)
+	case r.survived:
+		out.event, out.cause = fsm.EventLost, CauseRunDied
+		out.detail = joinDetails(out.detail, "the stack had lived on")
 	default:
 		out.event, out.cause = fsm.EventLost, CauseStackDied
+		if word := r.wordOfRun(ctx); word != nil {
+			out.cause, out.detail = word.Cause, joinDetails(word.Err.Error(), out.detail)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ func TestPostStop(t *testing.T) {
 		{"the stack ended with 0, unasked", wired, func(w *world) { w.die("kube1") }, phases.StopInfo{ServiceResult: "success", ExitCode: "exited", ExitStatus: "0"},
 			fsm.Failed, "lost", phases.CauseStackDied, ""},
 		{"run was killed, the container lives", wired, nil, phases.StopInfo{ServiceResult: "signal", ExitCode: "killed", ExitStatus: "KILL"},
-			fsm.Failed, "lost", phases.CauseStackDied, "killed by KILL; stopped by its signal"},
+			fsm.Failed, "lost", phases.CauseRunDied, "killed by KILL; stopped by its signal; the stack had lived on"},
 		{"systemctl stop", wired, asked, phases.StopInfo{ServiceResult: "success"}, fsm.Stopped, "stopped", "", ""},
 		{"systemctl restart", wired, func(w *world) {
 			w.unit("kube1", func(u *phases.UnitStatus) { u.JobID, u.JobType = 4, "restart" })

@@ -45,8 +45,8 @@ func (l *Lifecycle) PreStart(ctx context.Context, slot string) error {
 // enter begins a phase that belongs to the slot's unit: it takes the slot's lock, makes
 // sure that the phase is not typed by hand beside a living unit, and reads the head.
 func (l *Lifecycle) enter(ctx context.Context, slot, phase string) (*run, func(), error) {
-	if l.Controller == nil {
-		return nil, nil, errNoController
+	if err := l.usable(slot); err != nil {
+		return nil, nil, err
 	}
 	r := l.newRun(slot, phase)
 	if err := r.guardHand(ctx); err != nil {
@@ -203,7 +203,7 @@ func (r *run) clearOwn(ctx context.Context, end func(context.Context) (string, e
 			return "", "", nil, err
 		}
 	}
-	return "", "", nil, unproven(fmt.Errorf("it was started again each time: %w", err))
+	return "", "", nil, r.unproven(fmt.Errorf("it was started again each time: %w", err))
 }
 
 // endSurvivor stops the slot's own stack if it still lives.
@@ -221,12 +221,12 @@ func (r *run) endSurvivor(ctx context.Context) (detail string, err error) {
 	}
 	stopper, ok := r.l.Controller.(Stopper)
 	if !ok {
-		return "", &Error{Cause: CauseConfig, Err: fmt.Errorf("%s still has a stack (%s) and it cannot be stopped from here", r.slot, seen), Hint: "stop it by hand"}
+		return "", &Error{Cause: CauseConfig, Err: fmt.Errorf("a stack of an earlier start is left (%s) and cannot be stopped from here", seen), Hint: "stop it by hand"}
 	}
 	r.l.status("ending a stack that outlived its unit")
 	how, err := stopper.Stop(ctx, r.slot)
 	if err != nil {
-		return "", &Error{Cause: causeOf(err, CauseUnproven), Err: fmt.Errorf("%s still has a stack: %w", r.slot, err)}
+		return "", &Error{Cause: causeOf(err, CauseUnproven), Err: fmt.Errorf("a stack of an earlier start is left: %w", err)}
 	}
 	return "survivor ended: " + seen + "; " + how, nil
 }
@@ -272,6 +272,9 @@ func (r *run) settleOwn(survivor string) []op {
 		return []op{{event: fsm.EventLost, entry: entry}}
 	default:
 		entry.Cause = string(CauseStackDied)
+		if survivor != "" {
+			entry.Cause = string(CauseRunDied)
+		}
 		entry.Detail = joinDetails("nobody recorded a stop", entry.Detail)
 		return []op{{event: fsm.EventLost, entry: entry}}
 	}

@@ -189,7 +189,7 @@ func TestPreStart_Settles(t *testing.T) {
 		cause phases.Cause
 		text  string
 	}{
-		{"survivor of a lost unit", func(w *world) { w.start("kube1", "a0") }, "lost", phases.CauseStackDied, "survivor ended"},
+		{"survivor of a lost unit", func(w *world) { w.start("kube1", "a0") }, "lost", phases.CauseRunDied, "survivor ended"},
 		{"post-stop never ran", func(w *world) { w.start("kube1", "a0"); w.die("kube1") }, "lost", phases.CauseStackDied, "nobody recorded a stop"},
 		{"post-stop was killed", func(w *world) {
 			w.start("kube1", "a0")

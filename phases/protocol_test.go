@@ -349,6 +349,58 @@ func TestRunStack_SignalIsAStop(t *testing.T) {
 }
 
 // A journal that breaks while the engine starts the stack does not end the stack.
+// systemd also tells run to end when another hook has failed. Nobody asked for that stop.
+func TestRunStack_SignalAfterAFailure(t *testing.T) {
+	for name, prepare := range map[string]func(*world){
+		"post-start has failed": func(w *world) {
+			w.mutate(func(tx *journal.Tx) error {
+				_, err := tx.Append("kube1", journal.Entry{ID: "x-1", Time: time.Now(), Kind: journal.KindTransition, Event: "failed", To: "Failed"}, nil)
+				return err
+			})
+		},
+		"post-start was killed": func(w *world) {
+			w.dead[55] = true
+			w.mutate(func(tx *journal.Tx) error {
+				return tx.SetHead("kube1", func(h *journal.Head) {
+					h.Open = &journal.Open{Run: "r", Phase: "post-start", Step: "wait-ready", PID: 55, Boot: "boot1"}
+				})
+			})
+		},
+	} {
+		w := readied(t)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		w.hook["Attend kube1"] = func() {
+			prepare(w)
+			cancel(phases.Interrupted{Signal: 15, Name: "SIGTERM"})
+		}
+		if _, err := w.lifecycle("kube1", "a1").RunStack(ctx, "kube1", &bytes.Buffer{}); err != nil {
+			t.Fatal(err)
+		}
+		if h := w.head("kube1"); h.StopRequested != "" {
+			t.Errorf("%s: a stop was noted that nobody asked for", name)
+		}
+	}
+}
+
+// A slot's name becomes a part of paths and keys.
+func TestPhases_RefuseWhatIsNoSlot(t *testing.T) {
+	l := newWorld(t).lifecycle("kube1", "a1")
+	for _, slot := range []string{"", ".", "..", "../x", "a/b", "a\nb", "a\x00"} {
+		_, resumeErr := l.Resume(t.Context(), slot)
+		_, runErr := l.RunStack(t.Context(), slot, &bytes.Buffer{})
+		for phase, err := range map[string]error{
+			"pre-start": l.PreStart(t.Context(), slot), "post-start": l.PostStart(t.Context(), slot),
+			"post-stop": l.PostStop(t.Context(), slot, phases.StopInfo{}), "stop": l.Stop(t.Context(), slot),
+			"reconcile": l.Reconcile(t.Context(), slot), "peer-check": l.PeerCheck(t.Context(), slot),
+			"reset": l.Reset(t.Context(), slot), "resume": resumeErr, "run": runErr,
+		} {
+			if phases.ExitCode(err) != 78 || !strings.Contains(err.Error(), "no name for a slot") {
+				t.Errorf("%s %q: %v", phase, slot, err)
+			}
+		}
+	}
+}
+
 func TestRunStack_JournalBreaksMeanwhile(t *testing.T) {
 	w := readied(t)
 	w.hook["Start kube1"] = func() {

@@ -18,8 +18,8 @@ import (
 // one more start would trip the unit's start limit, since that would stop a healthy unit
 // and not start it again. Without a journal it returns when Restart returns.
 func (l *Lifecycle) Reconcile(ctx context.Context, slot string) error {
-	if l.Controller == nil {
-		return errNoController
+	if err := l.usable(slot); err != nil {
+		return err
 	}
 	r := l.newRun(slot, PhaseReconcile)
 	release, err := l.locks().Reconcile(ctx, slot)
@@ -40,6 +40,7 @@ func (l *Lifecycle) Reconcile(ctx context.Context, slot string) error {
 	if err := r.record(ctx, nil, op{note: fsm.NoteRequested, entry: journal.Entry{Step: "restart", Detail: "restart of the stack"}}); err != nil {
 		return &Error{Slot: slot, Phase: r.phase, Step: "restart", Cause: causeOf(err, CauseJournal), Err: err}
 	}
+	r.requested = r.head.Seq
 	return r.endReconcile(ctx, r.restart(ctx, before))
 }
 
@@ -48,8 +49,8 @@ func (l *Lifecycle) Reconcile(ctx context.Context, slot string) error {
 // to restart, as for a slot whose unit is down, since that is systemd's or somebody's own
 // business. It changes nothing.
 func (l *Lifecycle) ReconcileNeeded(ctx context.Context, slot string) (reason string, err error) {
-	if l.Controller == nil {
-		return "", errNoController
+	if err := l.usable(slot); err != nil {
+		return "", err
 	}
 	r := l.newRun(slot, PhaseReconcile)
 	if l.Supervisor != nil {
@@ -109,7 +110,7 @@ func (r *run) mayRestart(ctx context.Context) (UnitStatus, error) {
 	}
 	if limit := r.startLimit(u); limit > 0 && starts >= limit {
 		return u, r.reject(CauseStartLimit,
-			fmt.Errorf("%s was started %d times in the last %s, and reconcile stops at %d, below the start limit", u.Name, starts, u.StartLimitInterval, limit),
+			fmt.Errorf("%s was started %d times in the last %s, and reconcile stops at %d, below the start limit", u.Name, starts, took(u.StartLimitInterval), limit),
 			"find out why it restarts so often; node-lifecycle reset "+r.slot+" clears the count")
 	}
 	return u, nil
@@ -131,7 +132,7 @@ func (r *run) recentStarts(ctx context.Context, interval time.Duration) (int, er
 	since := time.Now().Add(-interval)
 	activations := make(map[string]bool)
 	err := r.l.read(ctx, func(b reader) error {
-		_, err := b.Entries(r.slot, journal.Query{Reverse: true, Limit: maxStartEntries, Match: func(e *journal.Entry) bool {
+		_, err := b.Entries(r.slot, journal.Query{Reverse: true, Match: func(e *journal.Entry) bool {
 			switch {
 			case e.Phase == phaseReset && e.Kind == string(fsm.NoteDone):
 				since = e.Time // what lies before a reset does not count
@@ -144,9 +145,6 @@ func (r *run) recentStarts(ctx context.Context, interval time.Duration) (int, er
 	})
 	return len(activations), err
 }
-
-// maxStartEntries bounds what recentStarts may collect; it collects nothing.
-const maxStartEntries = 1
 
 // startedBy reports whether an entry was written by what systemd calls first in a start.
 func startedBy(e *journal.Entry) bool {
@@ -190,18 +188,18 @@ func (r *run) notWired(ctx context.Context, activation string, before UnitStatus
 	case word.Kind == string(fsm.NoteRefused):
 		return r.broken(Cause(word.Cause), fmt.Errorf("the new start was refused: %s", joinDetails(word.Error, word.Detail)), hint)
 	case word.Kind != "":
-		return r.broken(CauseNotWired, fmt.Errorf("the slot is %s: %s: %s", r.state(), word.Cause, joinDetails(word.Error, word.Detail)), hint)
+		return r.broken(Cause(word.Cause), fmt.Errorf("the slot is %s: %s: %s", r.state(), word.Cause, joinDetails(word.Error, word.Detail)), hint)
 	case restartErr != nil:
 		return r.broken(causeOf(restartErr, CauseStart), restartErr, hint)
 	}
 	return r.broken(CauseNotWired, fmt.Errorf("the slot is %s, not %s", r.state(), fsm.Wired), hint)
 }
 
-// lastWord is the latest refusal or failure that the activation has written; the zero
-// entry if there is none.
+// lastWord is the latest refusal or failure that the activation has written since the
+// restart was requested; the zero entry if there is none.
 func (r *run) lastWord(ctx context.Context, activation string) (word journal.Entry, err error) {
 	err = r.l.read(ctx, func(b reader) error {
-		found, err := b.Entries(r.slot, journal.Query{Reverse: true, Limit: 1, Match: func(e *journal.Entry) bool {
+		found, err := b.Entries(r.slot, journal.Query{Reverse: true, Limit: 1, After: r.requested, Match: func(e *journal.Entry) bool {
 			return e.Activation == activation && (e.Kind == string(fsm.NoteRefused) || e.To == string(fsm.Failed))
 		}})
 		if len(found) > 0 {

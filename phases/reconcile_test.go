@@ -170,7 +170,7 @@ func TestReconcile_Fails(t *testing.T) {
 	}{
 		{"the new activation fails", func(w *world) {
 			w.restarts("kube1", "a2", func() { w.fail["Regenerate kube1"] = errors.New("no such device") })
-		}, phases.CauseNotWired, 81, "the slot is Failed: regenerate: no such device"},
+		}, phases.CauseRegenerate, 78, "the slot is Failed: regenerate: no such device"},
 		{"the new activation is refused", func(w *world) {
 			w.restarts("kube1", "a2", func() { w.up("kube2") })
 		}, phases.CausePeerAlive, 76, "the new start was refused: the peer kube2 is alive"},
@@ -226,11 +226,26 @@ func TestReconcile_WaitsForTheNewActivation(t *testing.T) {
 			time.AfterFunc(10*time.Second, later)
 		}
 		err := reconciler(w).Reconcile(t.Context(), "kube1")
-		wantError(t, err, phases.CauseNotWired, 81)
+		wantError(t, err, phases.CauseRegenerate, 78)
 		if !strings.Contains(err.Error(), "no such device") {
 			t.Errorf("error %q does not say why the new activation failed", err)
 		}
 	})
+}
+
+// A refusal from before the restart is no answer to it, not even where no activation
+// tells them apart.
+func TestReconcile_OldRefusal(t *testing.T) {
+	w := newWorld(t)
+	w.up("kube2")
+	l := reconciler(w)
+	l.Supervisor = nil
+	wantError(t, l.PreStart(t.Context(), "kube1"), phases.CausePeerAlive, 76)
+	err := l.Reconcile(t.Context(), "kube1")
+	wantError(t, err, phases.CauseNotWired, 81)
+	if strings.Contains(err.Error(), "kube2") {
+		t.Errorf("error %q tells of what was before", err)
+	}
 }
 
 // The end of reconcile leaves a hook's run alone.

@@ -129,8 +129,8 @@ func WriteResumeTable(w io.Writer) error {
 //
 // It returns what it did. It may block as long as a post-start or a stop.
 func (l *Lifecycle) Resume(ctx context.Context, slot string) (Resumption, error) {
-	if l.Controller == nil {
-		return ResumeNothing, errNoController
+	if err := l.usable(slot); err != nil {
+		return ResumeNothing, err
 	}
 	budget := l.engineWait() + l.stopBudget() + l.readyTimeout() + l.afterStartTimeout() + booksBudget
 	ctx, cancel := context.WithTimeoutCause(ctx, budget, errBudget)
@@ -196,17 +196,18 @@ func (r *run) cell(ctx context.Context) (ResumeRule, UnitStatus, error) {
 }
 
 // unitOurs reports whether the unit is up, or coming up, with the activation of the run.
+// Without systemd's evidence nothing says that it has ended, and what is up stays up.
 func (r *run) unitOurs(ctx context.Context) (UnitStatus, bool, error) {
-	if r.l.Supervisor == nil {
-		return UnitStatus{}, false, nil
+	activation := r.head.Activation
+	if r.found != nil {
+		activation = r.found.Activation
+	}
+	if r.l.Supervisor == nil { // nobody says that it is not
+		return UnitStatus{Name: r.self.Unit, Activation: activation}, true, nil
 	}
 	u, err := r.l.Supervisor.Unit(ctx, r.slot)
 	if err != nil {
 		return u, false, &Error{Slot: r.slot, Phase: r.phase, Cause: causeOf(err, CauseEngine), Refused: true, Err: fmt.Errorf("cannot know what the unit does: %w", err)}
-	}
-	activation := r.head.Activation
-	if r.found != nil {
-		activation = r.found.Activation
 	}
 	up := u.ActiveState == "active" || u.ActiveState == "activating"
 	return u, up && activation != "" && u.Activation == activation, nil

@@ -205,6 +205,30 @@ func TestResume_LeavesARunningRunAlone(t *testing.T) {
 	}
 }
 
+// Without systemd nothing says that the unit has ended: what is up stays up, and what can
+// be taken up is.
+func TestResume_WithoutSystemd(t *testing.T) {
+	for _, tc := range []struct {
+		state fsm.State
+		cut   phases.Cut
+		did   phases.Resumption
+		end   fsm.State
+	}{
+		{fsm.Wired, phases.CutBetween, phases.ResumeNothing, fsm.Wired},
+		{fsm.Starting, phases.CutInStep, phases.ResumeContinue, fsm.Wired},
+		{fsm.Wired, phases.CutByReboot, phases.ResumeSettle, fsm.Stopped},
+	} {
+		w := cutOff(t, tc.state, tc.cut, false)
+		w.up("kube1")
+		l := w.lifecycle("kube1", "")
+		l.Supervisor = nil
+		if did, err := l.Resume(t.Context(), "kube1"); did != tc.did || err != nil {
+			t.Errorf("%s, cut off %s: %q, %v; want %q", tc.state, tc.cut, did, err, tc.did)
+		}
+		wantState(t, w, "kube1", tc.end)
+	}
+}
+
 func TestResume_TwoSlotsApart(t *testing.T) {
 	w := cutOff(t, fsm.Running, phases.CutInStep, true)
 	w.up("kube1")

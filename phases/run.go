@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/oklog/ulid/v2"
 
@@ -51,6 +53,8 @@ type run struct {
 	stepBegan        time.Time
 	stepBudget       time.Duration
 	claim            journal.Claim
+	survived         bool   // the stack was alive when its end was looked into
+	requested        uint64 // the sequence number of reconcile's request
 	waiting          waiting
 }
 
@@ -285,3 +289,19 @@ func endOf(ctx context.Context) error {
 }
 
 var errNoController = errors.New("phases: a Lifecycle needs a Controller")
+
+// usable makes sure that there is something to drive, and a slot to drive it for: its
+// name becomes a part of paths and keys.
+func (l *Lifecycle) usable(slot string) error {
+	bad := func(r rune) bool { return r == '/' || !unicode.IsPrint(r) }
+	switch {
+	case l.Controller == nil:
+		return errNoController
+	case slot == "", slot == ".", slot == "..", strings.ContainsFunc(slot, bad):
+		return &Error{
+			Slot: strconv.Quote(slot), Phase: "slot", Cause: CauseConfig, Refused: true,
+			Err: errors.New("this is no name for a slot: it must be something other than . and .., without / and control characters"),
+		}
+	}
+	return nil
+}

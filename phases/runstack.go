@@ -15,17 +15,20 @@ import (
 // identifies it, and then follows it to its end, its output going to out. When ctx is
 // cancelled the stack is stopped.
 //
+// The Controller has to be a [Starter] and an [Attender], and a [Stopper] if the stack is
+// to be stopped on a signal.
+//
 // It returns the exit code for the unit: 0 if and only if the end was asked for,
 // otherwise the stack's own code, with 81 in place of 0. The error is an *Error if the
 // stack was not started or could not be followed.
 func (l *Lifecycle) RunStack(ctx context.Context, slot string, out io.Writer) (int, error) {
-	if l.Controller == nil {
-		return ExitBug, errNoController
+	if err := l.usable(slot); err != nil {
+		return ExitCode(err), err
 	}
 	starter, ok := l.Controller.(Starter)
 	attender, follows := l.Controller.(Attender)
 	if !ok || !follows {
-		return ExitConfig, &Error{Slot: slot, Phase: phaseRun, Cause: CauseConfig, Refused: true, Err: errors.New("there is no container to run")}
+		return ExitConfig, &Error{Slot: slot, Phase: phaseRun, Cause: CauseConfig, Refused: true, Err: errors.New("the Controller cannot start a stack and follow it"), Hint: "start it from the unit itself, in place of run"}
 	}
 	r := l.newRun(slot, phaseRun)
 	r.step = "start-stack"
@@ -112,7 +115,7 @@ func (r *run) followStack(ctx context.Context, attender Attender, id string, out
 		return r.endOfStack(attending, e.code, e.err)
 	case <-ctx.Done():
 	}
-	r.requestStop(attending, endOf(ctx).Error())
+	r.noteSignal(attending, endOf(ctx).Error())
 	stopErr := r.stopStack(attending)
 	if stopErr != nil {
 		return ExitUnavailable, stopErr
@@ -151,6 +154,18 @@ func (r *run) endOfStack(ctx context.Context, code int, err error) (int, error) 
 	return code, nil
 }
 
+// noteSignal notes that run was told to stop, unless it is the failure of another hook
+// that makes systemd tell it so.
+func (r *run) noteSignal(ctx context.Context, why string) {
+	if r.load(ctx) == nil {
+		dead := r.head.Open != nil && !r.l.runLives(r.head.Open)
+		if r.state() == fsm.Failed || dead && r.state() != fsm.Wired {
+			return
+		}
+	}
+	r.requestStop(ctx, why)
+}
+
 // requestStop notes that a stop was asked for, so that post-stop and run know; once for
 // an activation, however many are told. That it could not be noted must not keep anybody
 // from stopping.
@@ -178,8 +193,8 @@ func (r *run) requestStop(ctx context.Context, why string) {
 // for and ends the stack, its stop signal first, then its grace, then a kill. It blocks
 // until the stack is proven gone, for up to StopBudget.
 func (l *Lifecycle) Stop(ctx context.Context, slot string) error {
-	if l.Controller == nil {
-		return errNoController
+	if err := l.usable(slot); err != nil {
+		return err
 	}
 	r := l.newRun(slot, phaseStop)
 	if err := r.guardHand(ctx); err != nil {
@@ -191,6 +206,9 @@ func (l *Lifecycle) Stop(ctx context.Context, slot string) error {
 
 // Reset clears the count of failed attempts of the slot, in the journal and in systemd.
 func (l *Lifecycle) Reset(ctx context.Context, slot string) error {
+	if err := l.usable(slot); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, booksBudget, errBudget)
 	defer cancel()
 	r := l.newRun(slot, phaseReset)

@@ -157,7 +157,12 @@ func (r *run) act(ctx context.Context, s *step) (out outcome, err error) {
 	}()
 	out, err = s.do(ctx, r)
 	if err != nil && context.Cause(ctx) == errBudget && errors.Is(err, context.DeadlineExceeded) {
-		err = &Error{Cause: cmp.Or(s.late, CauseTimeout), Err: err}
+		late := &Error{Cause: cmp.Or(s.late, CauseTimeout), Err: err}
+		var inner *Error
+		if errors.As(err, &inner) && inner.Slot == "" {
+			late.Err, late.Hint = inner.Err, inner.Hint
+		}
+		err = late
 	}
 	return out, err
 }

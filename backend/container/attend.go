@@ -234,7 +234,7 @@ func (a *attendance) wait(ctx context.Context) (int, error) {
 		case !found:
 			return -1, failed(op, errors.New("it was removed before its exit code could be read"))
 		case now.startKey() != a.first.startKey():
-			return -1, failed(op, fmt.Errorf("somebody else started it again at %s", now.State.StartedAt))
+			return -1, failed(op, fmt.Errorf("somebody else started it again at %s", humanTime(now.State.StartedAt)))
 		case !now.lives():
 			return now.State.ExitCode, nil
 		}

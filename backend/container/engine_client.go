@@ -311,7 +311,7 @@ func (c *Controller) WaitEngine(ctx context.Context) error {
 		if !pause(ctx, c.opts.PollInterval) {
 			return &Error{
 				Op:   "wait for the engine",
-				Err:  fmt.Errorf("%w (given up: %w)", cause(last), ended(ctx)),
+				Err:  givenUp{cause(last), ended(ctx)},
 				Hint: hint(last), kind: kindUnreachable,
 			}
 		}

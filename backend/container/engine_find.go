@@ -156,7 +156,7 @@ func (o object) alive() (bool, string, error) {
 	case st.Paused:
 		return true, fmt.Sprintf("paused, pid %d", st.Pid), nil
 	case st.Running:
-		return true, fmt.Sprintf("running since %s, pid %d", st.StartedAt, st.Pid), nil
+		return true, fmt.Sprintf("running since %s, pid %d", humanTime(st.StartedAt), st.Pid), nil
 	case st.Pid != 0:
 		return true, fmt.Sprintf("%s, but pid %d is still set", st.Status, st.Pid), nil
 	}
@@ -203,6 +203,15 @@ func parseTime(text string) time.Time {
 		return time.Time{}
 	}
 	return t
+}
+
+// humanTime writes a time of the engine as people read it, in this host's zone.
+func humanTime(text string) string {
+	t := parseTime(text)
+	if t.IsZero() {
+		return text
+	}
+	return t.Local().Format("2006-01-02 15:04:05 -07:00")
 }
 
 // startKey identifies one start of one container.

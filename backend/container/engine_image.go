@@ -94,8 +94,11 @@ func (c *Controller) pull(ctx context.Context, s Slot) error {
 		return &Error{Op: op, Err: errors.New("its name cannot be used"), Hint: "correct the slot's image", kind: kindMisconfigured}
 	}
 	var known *Error
-	if errors.As(err, &known) {
-		return known
+	if !errors.As(err, &known) {
+		known = &Error{Op: op, Err: err}
 	}
-	return failed(op, err)
+	if known.Hint == "" {
+		known.Hint = "see whether the host can pull it by hand, or load it"
+	}
+	return known
 }

@@ -90,7 +90,7 @@ func (c *Controller) patiently(ctx context.Context, ask func() error) error {
 		case err == nil || !isUnreachable(err):
 			return err
 		case last != nil && ctx.Err() != nil:
-			return fmt.Errorf("%w (given up: %w)", last, ended(ctx)) // which says more
+			return givenUp{last, ended(ctx)} // which says more
 		case time.Until(deadline) <= 0 || !pause(ctx, c.opts.PollInterval):
 			return err
 		}

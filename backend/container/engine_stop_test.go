@@ -308,7 +308,7 @@ func TestRemove_Alive(t *testing.T) {
 		if _, err := b.Remove(t.Context(), testSlot, 1); !errors.As(err, &alive) {
 			t.Errorf("Remove = %v, want an AliveError", err)
 		}
-		wantText(t, alive.Error(), testContainer, "of slot kube1 is alive", "running")
+		wantText(t, alive.Error(), testContainer, "is alive", "running")
 	})
 }
 

@@ -60,6 +60,14 @@ func (e *Error) Misconfigured() bool {
 	return e.kind == kindMisconfigured || e.kind == kindPlain && isMisconfigured(e.Err)
 }
 
+// givenUp is an error that was met again and again until the time was over, which goes
+// without saying.
+type givenUp struct{ last, end error }
+
+func (g givenUp) Error() string { return g.last.Error() }
+
+func (g givenUp) Unwrap() []error { return []error{g.last, g.end} }
+
 // AliveError is returned where a container had to be down and is not.
 type AliveError struct {
 	Slot   string // the slot it belongs to
@@ -70,7 +78,7 @@ type AliveError struct {
 
 // Error names the container and the state it was found in.
 func (e *AliveError) Error() string {
-	return fmt.Sprintf("container %s (%s) of slot %s is alive: %s", e.Name, short(e.ID), e.Slot, e.Detail)
+	return fmt.Sprintf("container %s (%s) is alive: %s", e.Name, short(e.ID), e.Detail)
 }
 
 // ExecError is returned when a command that was run inside a container ended

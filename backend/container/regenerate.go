@@ -90,6 +90,10 @@ func (c *Controller) regenerateSpec(ctx context.Context, s Slot) error {
 	if err != nil {
 		return err
 	}
+	if len(image.command) == 0 && len(s.Command) == 0 {
+		return misconfigured("make sure of image "+s.Image, "set container.command of the slot, such as [/lib/systemd/systemd]",
+			"neither the image nor the slot says what is to run in it")
+	}
 	devices, err := c.devices(ctx, s)
 	if err != nil {
 		return err

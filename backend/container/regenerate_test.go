@@ -131,6 +131,24 @@ func TestRegenerate_Image(t *testing.T) {
 	}
 }
 
+// An image that does not say what to run is found out before anything has been begun.
+func TestRegenerate_NoCommand(t *testing.T) {
+	t.Parallel()
+	change := func(command ...string) func(*Options, *Slot) {
+		return func(_ *Options, s *Slot) { s.Image, s.Command = "localhost/bare:1", command }
+	}
+	bare := enginetest.Image{Name: "localhost/bare:1", Command: []string{}}
+	b := newBench(t, enginetest.Docker, change())
+	b.engine.AddImage(bare)
+	wantError(t, b.Regenerate(t.Context(), testSlot), "misconfigured", "neither the image nor the slot", "set container.command")
+
+	b = newBench(t, enginetest.Docker, change("/sbin/init"))
+	b.engine.AddImage(bare)
+	if err := b.Regenerate(t.Context(), testSlot); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRegenerate_PulledButAbsent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, enginetest.Docker, func(_ *Options, s *Slot) { s.Image = "localhost/absent:2" })

@@ -62,7 +62,7 @@ func (c *Controller) containerRunning(ctx context.Context, s Slot) (bool, string
 	if err != nil || missing != "" {
 		return false, missing, err
 	}
-	return true, fmt.Sprintf("container %s runs since %s, pid %d", o.label(), o.State.StartedAt, o.State.Pid), nil
+	return true, fmt.Sprintf("container %s runs since %s, pid %d", o.label(), humanTime(o.State.StartedAt), o.State.Pid), nil
 }
 
 // notUp says why the container is not up, or nothing if it is.

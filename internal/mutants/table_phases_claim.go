@@ -18,15 +18,14 @@ var claimMutants = []mutant{
 	},
 	{
 		Name: "peer-evidence-before-the-lock", Pkg: "phases", Run: "TestPreStart", Cheap: true,
-		Edits: []overlay.Edit{
-			{File: preStartFile, Old: "\trelease, err := r.l.locks().Host(ctx, r.phase)\n", New: "\tv := r.lookAtPeer(ctx)\n\trelease, err := r.l.locks().Host(ctx, r.phase)\n"},
-			{File: preStartFile, Old: "\tout.release = release\n\tv := r.lookAtPeer(ctx)\n", New: "\tout.release = release\n"},
-		},
+		Edits: edit(preStartFile,
+			"\tif r.settled, out.release, err = r.settle(ctx); err != nil {\n\t\treturn out, err\n\t}\n\tv := r.lookAtPeer(ctx)\n",
+			"\tv := r.lookAtPeer(ctx)\n\tif r.settled, out.release, err = r.settle(ctx); err != nil {\n\t\treturn out, err\n\t}\n"),
 		Breaks: "two stacks run: the peer starts between the look and the lock",
 	},
 	{
 		Name: "host-lock-not-held-for-the-commit", Pkg: "phases", Run: "TestPreStart", Cheap: true,
-		Edits:  edit(preStartFile, "out.release = release\n\tv := ", "release()\n\tv := "),
+		Edits:  edit(preStartFile, "\t}\n\tv := r.lookAtPeer(ctx)\n", "\t}\n\tout.release()\n\tout.release = nil\n\tv := r.lookAtPeer(ctx)\n"),
 		Breaks: "two stacks run: both slots decide at the same time",
 	},
 	{
@@ -82,7 +81,7 @@ var claimMutants = []mutant{
 	},
 	{
 		Name: "both-go-first", Pkg: "phases", Run: "TestPreStart",
-		Edits:  edit(peerFile, "return ours || r.slot < r.peer", "return ours || r.slot != r.peer"),
+		Edits:  edit(peerFile, "r.owns(r.peer) || r.slot < r.peer", "r.owns(r.peer) || r.slot != r.peer"),
 		Breaks: "two stacks run: two plain processes started at once after a lost journal, neither asks for the claim",
 	},
 	{

@@ -31,7 +31,7 @@ var startMutants = []mutant{
 	},
 	{
 		Name: "stale-container-left", Pkg: "phases", Run: "TestPreStart",
-		Edits:  edit(preStartFile, "discarded, err := r.removeStale(ctx)", "discarded, err := \"\", error(nil)"),
+		Edits:  edit(preStartFile, "if removed, err = r.removeStale(ctx); err == nil {", "if err == nil {"),
 		Breaks: "the next run finds its name taken",
 	},
 	{
@@ -131,7 +131,7 @@ var startMutants = []mutant{
 	},
 	{
 		Name: "signal-is-not-noted", Pkg: "phases", Run: "TestRunStack|TestPostStop",
-		Edits:  edit(runStackFile, "\tr.requestStop(attending, endOf(ctx).Error())\n", ""),
+		Edits:  edit(runStackFile, "\tr.noteSignal(attending, endOf(ctx).Error())\n", ""),
 		Breaks: "a stack that was stopped by a signal to run counts as lost",
 	},
 	{
@@ -165,9 +165,9 @@ var stopMutants = []mutant{
 	},
 	{
 		Name: "claim-released-before-gone", Pkg: "phases", Run: "TestPostStop", Cheap: true,
-		Edits: edit(postStopFile, "\t\t\thow, err := r.proveGone(ctx)\n\t\t\tif err != nil {\n\t\t\t\treturn out, err",
+		Edits: edit(postStopFile, "\t\t\thow, removed, release, err := r.clearOwn(ctx, r.endStack)\n",
 			"\t\t\tif err := r.record(ctx, func(t tx) ([]op, error) { return nil, r.release(t) }); err != nil {\n\t\t\t\treturn out, err\n\t\t\t}\n"+
-				"\t\t\thow, err := r.proveGone(ctx)\n\t\t\tif err != nil {\n\t\t\t\treturn out, err"),
+				"\t\t\thow, removed, release, err := r.clearOwn(ctx, r.endStack)\n"),
 		Breaks: "two stacks run: the claim is free while the container still lives",
 	},
 	{
@@ -184,7 +184,7 @@ var stopMutants = []mutant{
 		Name: "evidence-after-removal", Pkg: "phases", Run: "TestPostStop",
 		Edits: []overlay.Edit{
 			{File: postStopFile, Old: "\t\t\tout.evidence = r.stopEvidence(ctx)\n", New: ""},
-			{File: postStopFile, Old: "\t\t\trelease, err := r.l.locks().Host(ctx, r.phase)\n", New: "\t\t\tout.evidence = r.stopEvidence(ctx)\n\t\t\trelease, err := r.l.locks().Host(ctx, r.phase)\n"},
+			{File: postStopFile, Old: "\t\t\tout.release = release\n", New: "\t\t\tout.release, out.evidence = release, r.stopEvidence(ctx)\n"},
 		},
 		Breaks: "the evidence of a crash is taken from a container that is gone",
 	},
@@ -195,8 +195,21 @@ var stopMutants = []mutant{
 	},
 	{
 		Name: "container-left-behind", Pkg: "phases", Run: "TestPostStop",
-		Edits:  edit(postStopFile, "removed, err := r.removeStale(ctx)", "removed, err := \"\", error(nil)"),
+		Edits:  edit(postStopFile, "removed, err = r.removeStale(ctx)", "err = nil"),
 		Breaks: "every stop leaves a container behind",
+	},
+	{
+		Name: "cleared-outside-the-lock", Pkg: "phases", Run: "TestPostStop_Clears",
+		Edits: []overlay.Edit{
+			{File: preStartFile, Old: "\t\tif removed, err = r.removeStale(ctx); err == nil {\n", New: "\t\tif err == nil {\n"},
+			{File: preStartFile, Old: "\t\tif release, err = r.l.locks().Host(ctx, r.phase); err != nil {\n", New: "\t\tif removed, err = r.removeStale(ctx); err != nil {\n\t\t\treturn \"\", \"\", nil, err\n\t\t}\n\t\tif release, err = r.l.locks().Host(ctx, r.phase); err != nil {\n"},
+		},
+		Breaks: "a stack runs and nobody holds the claim: a run that has outlived its unit starts it in between",
+	},
+	{
+		Name: "run-died-is-stack-died", Pkg: "phases", Run: "TestPostStop",
+		Edits:  edit(postStopFile, "\tcase r.survived:\n", "\tcase r.survived && ctx.Err() != nil:\n"),
+		Breaks: "the stack is blamed for the death of the process that watched it",
 	},
 	{
 		Name: "post-stop-needs-the-journal", Pkg: "phases", Run: "TestPostStop", Cheap: true,

@@ -10,7 +10,7 @@ import (
 type Image struct {
 	Name       string // with its tag, as a request names it
 	StopSignal string
-	Command    []string
+	Command    []string // nil: /init; empty: none
 	Labels     map[string]string
 	// Program is what a container of this image does; nil: it runs until it
 	// gets a signal, and exits with 0.
@@ -25,6 +25,13 @@ type Image struct {
 }
 
 func (i Image) id() string { return fmt.Sprintf("sha256:%064x", len(i.Name)) }
+
+func (i Image) command() []string {
+	if i.Command == nil {
+		return []string{"/init"}
+	}
+	return i.Command
+}
 
 // AddImage puts an image on the engine's host.
 func (e *Engine) AddImage(i Image) {
@@ -53,7 +60,7 @@ func (e *Engine) serveImage(ref string) http.HandlerFunc {
 		}
 		reply(w, http.StatusOK, map[string]any{
 			"Id": i.id(), "RepoTags": []string{i.Name}, "Os": "linux",
-			"Config": map[string]any{"Cmd": i.Command, "StopSignal": i.StopSignal, "Labels": i.Labels},
+			"Config": map[string]any{"Cmd": i.command(), "StopSignal": i.StopSignal, "Labels": i.Labels},
 		})
 	}
 }

@@ -16,7 +16,7 @@ func (m *model) settleUnit(w *modelWorld, s int) {
 			return
 		}
 		for _, r := range []int{roleRun, rolePost} {
-			if p[r].node != 0 && !w.procs[s][r].heard(m) {
+			if p[r].node != 0 && !p[r].term && !m.driver.heard(&p[r], s, r) {
 				p[r].term = true
 			}
 		}
@@ -31,34 +31,20 @@ func (m *model) settleUnit(w *modelWorld, s int) {
 	}
 }
 
-// heard reports whether a process has had its SIGTERM.
-func (p modelProc) heard(m *model) bool {
-	for _, a := range m.nodes[p.node].path {
-		if a.code == answerCancelled {
-			return true
-		}
-	}
-	return p.term
-}
-
 // engineMoves are what the engine and the stack do by themselves.
 func (m *model) engineMoves(w *modelWorld, s int, add adder) {
 	o := w.objects[s]
 	if o.pending {
-		next := *w
-		m.engineStarts(&next, s)
-		add("the engine starts the container of "+modelSlots[s], next)
+		add("the engine starts the container of "+modelSlots[s], func(w *modelWorld) { m.engineStarts(w, s) })
 	}
 	if o.state == objectRunning && !o.ready {
-		next := *w
-		next.objects[s].ready = true
-		add("the stack of "+modelSlots[s]+" becomes ready", next)
+		add("the stack of "+modelSlots[s]+" becomes ready", func(w *modelWorld) { w.objects[s].ready = true })
 	}
 	if o.state == objectRunning && w.left.dies > 0 {
-		next := *w
-		next.left.dies--
-		next.objects[s].state = objectExited
-		add("the stack of "+modelSlots[s]+" dies", next)
+		add("the stack of "+modelSlots[s]+" dies", func(w *modelWorld) {
+			w.left.dies--
+			w.objects[s].state = objectExited
+		})
 	}
 }
 
@@ -67,7 +53,7 @@ func (m *model) engineStarts(w *modelWorld, s int) {
 	o := &w.objects[s]
 	o.pending = false
 	if o.state == objectCreated || o.state == objectExited && m.v.outside {
-		o.state, o.ready = objectRunning, !m.slow
+		o.state, o.ready = objectRunning, !m.v.byReadiness
 	}
 }
 
@@ -75,22 +61,22 @@ func (m *model) engineStarts(w *modelWorld, s int) {
 func (m *model) unitMoves(w *modelWorld, s int, add adder) {
 	u := w.units[s]
 	if u.down() && w.left.starts > 0 {
-		next := *w
-		next.left.starts--
-		m.start(&next, s, rolePre)
-		add("systemd starts the unit of "+modelSlots[s], next)
+		add("systemd starts the unit of "+modelSlots[s], func(w *modelWorld) {
+			w.left.starts--
+			m.start(w, s, rolePre)
+		})
 	}
 	if w.left.stops > 0 && !u.asked && !u.down() && u.state != unitStopPost {
-		next := *w
-		next.left.stops--
-		m.stop(&next, s)
-		add("somebody stops the unit of "+modelSlots[s], next)
+		add("somebody stops the unit of "+modelSlots[s], func(w *modelWorld) {
+			w.left.stops--
+			m.stop(w, s)
+		})
 	}
 	if w.left.resumes > 0 && w.procs[s][roleResume].node == 0 {
-		next := *w
-		next.left.resumes--
-		m.spawn(&next, s, roleResume)
-		add("somebody resumes "+modelSlots[s], next)
+		add("somebody resumes "+modelSlots[s], func(w *modelWorld) {
+			w.left.resumes--
+			m.spawn(w, s, roleResume)
+		})
 	}
 }
 
@@ -124,22 +110,22 @@ func (m *model) stop(w *modelWorld, s int) {
 // hostMoves are what happens to all at once.
 func (m *model) hostMoves(w *modelWorld, add adder) {
 	if w.left.reboots > 0 {
-		next := *w
-		next.left.reboots--
-		m.reboot(&next)
-		add("the host is rebooted", next)
+		add("the host is rebooted", func(w *modelWorld) {
+			w.left.reboots--
+			m.reboot(w)
+		})
 	}
 	if w.left.losses > 0 {
-		next := *w
-		next.left.losses--
-		next.heads = [2]modelHead{}
-		next.claim = modelClaim{unknown: !m.amnesia}
-		for s := range next.procs {
-			for r := range next.procs[s] {
-				next.procs[s][r].epoch = false
+		add("the journal is lost", func(w *modelWorld) {
+			w.left.losses--
+			w.heads = [2]modelHead{}
+			w.claim = modelClaim{unknown: !m.v.amnesia}
+			for s := range w.procs {
+				for r := range w.procs[s] {
+					w.procs[s][r].epoch = false
+				}
 			}
-		}
-		add("the journal is lost", next)
+		})
 	}
 }
 
@@ -148,6 +134,7 @@ func (m *model) reboot(w *modelWorld) {
 		for r := range w.procs[s] {
 			if w.procs[s][r].node != 0 {
 				w.bury(s, r)
+				m.driver.end(s, r)
 			}
 		}
 		w.units[s] = modelUnit{}
@@ -155,7 +142,7 @@ func (m *model) reboot(w *modelWorld) {
 		o.pending = false
 		if o.state == objectRunning {
 			o.state, o.ready = objectExited, false
-			if m.autorun {
+			if m.v.autorun {
 				o.state, o.pending = objectCreated, true
 			}
 		}

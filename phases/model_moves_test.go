@@ -2,21 +2,33 @@ package phases
 
 // move is one thing that can happen next.
 type move struct {
-	text  string
-	world modelWorld
+	text string
+	do   func(*modelWorld)
 }
 
 // model is the product, or a variant of it, in its world.
 type model struct {
-	*tree
+	v        *variant
 	programs [2][roles]*program
-	slow     bool // a started stack becomes ready later
-	autorun  bool // the engine starts what ran before a reboot
-	amnesia  bool // a lost journal is taken for an empty one
+	driver   driver
 }
 
-func newModel(v *variant) *model {
-	m := &model{tree: newTree(v), slow: v.byReadiness, autorun: v.autorun, amnesia: v.amnesia}
+// driver moves processes: through what is known of them, or for real.
+type driver interface {
+	// begin starts the program and returns a number that is not 0.
+	begin(p *program, slot, role int) int32
+	// request is what the process waits for.
+	request(p *modelProc, slot, role int) *request
+	// advance answers it.
+	advance(p *modelProc, slot, role int, a answer)
+	// end is told of a process that has ended or was killed.
+	end(slot, role int)
+	// heard reports whether the process has had its SIGTERM.
+	heard(p *modelProc, slot, role int) bool
+}
+
+func newModel(v *variant, d driver) *model {
+	m := &model{v: v, driver: d}
 	for s := range m.programs {
 		m.programs[s] = modelPrograms(uint8(s), v.outside)
 	}
@@ -26,9 +38,7 @@ func newModel(v *variant) *model {
 // moves are all that can happen next.
 func (m *model) moves(w *modelWorld) []move {
 	var all []move
-	add := func(text string, next modelWorld) {
-		all = append(all, move{text, next})
-	}
+	add := func(text string, do func(*modelWorld)) { all = append(all, move{text, do}) }
 	for s := range w.procs {
 		for r := range w.procs[s] {
 			if w.procs[s][r].node != 0 {
@@ -42,41 +52,42 @@ func (m *model) moves(w *modelWorld) []move {
 	return all
 }
 
-type adder func(text string, next modelWorld)
+type adder func(text string, do func(*modelWorld))
 
 func who(s, r int) string { return modelSlots[s] + " " + roleNames[r] }
 
 // processMoves are the ways in which a process's request can be answered.
 func (m *model) processMoves(w *modelWorld, s, r int, add adder) {
 	p := &w.procs[s][r]
-	q := &m.nodes[p.node].request
-	say := func(text string) string { return who(s, r) + " " + q.String() + text }
+	q := m.driver.request(p, s, r)
+	me := who(s, r) + " "
 	m.answers(w, s, r, q, func(text string, change func(*modelWorld) answer) {
-		next := *w
-		a := change(&next)
-		m.give(&next, s, r, a)
-		add(say(text), next)
+		add(me+q.String()+text, func(w *modelWorld) { m.give(w, s, r, change(w)) })
 	})
 	if p.term {
-		next := *w
-		next.procs[s][r].term = false
-		m.give(&next, s, r, answer{code: answerCancelled})
-		add(say(": SIGTERM"), next)
+		add(me+q.String()+": SIGTERM", func(w *modelWorld) {
+			w.procs[s][r].term = false
+			m.give(w, s, r, answer{code: answerCancelled})
+		})
 	}
 	if w.left.crashes > 0 {
-		next := *w
-		next.left.crashes--
-		m.exit(&next, s, r, false)
-		add(who(s, r)+" is killed where it "+q.String(), next)
+		add(me+"is killed where it "+q.String(), func(w *modelWorld) {
+			w.left.crashes--
+			m.exit(w, s, r, false)
+		})
 	}
 	if r == roleRun && w.units[s].state >= unitStopHook && w.left.outlives > 0 && w.procs[s][roleGhost].node == 0 {
-		next := *w
-		next.left.outlives--
-		next.outlive(s)
-		m.settleUnit(&next, s)
-		add(who(s, r)+" outlives its unit", next)
+		add(me+"outlives its unit", func(w *modelWorld) {
+			w.left.outlives--
+			w.outlive(s)
+			m.driver.(outliver).outlive(s)
+			m.settleUnit(w, s)
+		})
 	}
 }
+
+// outliver is a driver that has to know when run leaves its unit.
+type outliver interface{ outlive(slot int) }
 
 // outlive takes run out of its unit.
 func (w *modelWorld) outlive(s int) {
@@ -237,16 +248,22 @@ func (m *model) outsideAnswers(w *modelWorld, s, r int, q *request, can func(str
 	}
 }
 
-// give hands an answer to a process and answers at once what it asks within the same move.
+// give hands an answer to a process.
 func (m *model) give(w *modelWorld, s, r int, a answer) {
-	p, me := &w.procs[s][r], mark(s, r)
-	if q := &m.nodes[p.node].request; (q.kind == askStart || q.kind == askOutside) && a == (answer{}) {
+	p := &w.procs[s][r]
+	if q := m.driver.request(p, s, r); (q.kind == askStart || q.kind == askOutside) && a == (answer{}) {
 		return // the request is under way
 	}
 	p.sent = false
-	p.node = m.child(p.node, a)
+	m.driver.advance(p, s, r, a)
+	m.proceed(w, s, r)
+}
+
+// proceed answers at once what a process asks within the same move.
+func (m *model) proceed(w *modelWorld, s, r int) {
+	p, me := &w.procs[s][r], mark(s, r)
 	for {
-		q := &m.nodes[p.node].request
+		q := m.driver.request(p, s, r)
 		a := answer{code: answerYes}
 		switch q.kind {
 		case askHead:
@@ -270,32 +287,25 @@ func (m *model) give(w *modelWorld, s, r int, a answer) {
 		default:
 			return
 		}
-		p.node = m.child(p.node, a)
+		m.driver.advance(p, s, r, a)
 	}
 }
 
 // spawn begins a process.
 func (m *model) spawn(w *modelWorld, s, r int) {
-	p := modelProc{node: m.root(m.programs[s][r])}
-	if r != roleResume {
-		p.acts[0] = w.units[s].activation
-	} else {
+	p := modelProc{node: m.driver.begin(m.programs[s][r], s, r)}
+	p.acts[0] = w.units[s].activation
+	if r == roleResume {
 		p.acts[0] = noActivation
 	}
 	w.procs[s][r] = p
-	if q := &m.nodes[p.node].request; !q.kind.scheduled() {
-		m.giveFirst(w, s, r)
-	}
-}
-
-// giveFirst answers what a process asks at once when it begins.
-func (m *model) giveFirst(w *modelWorld, s, r int) {
-	m.give(w, s, r, answer{code: answerYes})
+	m.proceed(w, s, r)
 }
 
 // exit ends a process, and lets systemd see it.
 func (m *model) exit(w *modelWorld, s, r int, ok bool) {
 	w.bury(s, r)
+	m.driver.end(s, r)
 	u := &w.units[s]
 	switch {
 	case r == roleCheck && ok && u.state == unitStartPre:

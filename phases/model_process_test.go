@@ -105,6 +105,7 @@ type machine struct {
 	asked     bool
 	runID     string
 	epoch     uint64 // what the claim's epoch is called in here
+	pid       int
 }
 
 // program is what a kind of process executes.
@@ -117,14 +118,14 @@ type program struct {
 }
 
 // boot starts the program and lets it come to its first request.
-func (p *program) boot(v *variant) *machine {
+func (p *program) boot(lifecycle func(*machine) *Lifecycle) *machine {
 	m := &machine{
 		requests: make(chan request), replies: make(chan answer), attended: make(chan answer, 1), attend: make(chan request, 1),
 		dead: make(chan struct{}), epoch: modelEpochs,
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	m.cancel = cancel
-	l := v.lifecycle(m, p)
+	l := lifecycle(m)
 	go func() {
 		var err error
 		if p.outside != nil {
@@ -280,7 +281,7 @@ func (c modelController) Start(ctx context.Context, slot string, _ uint64, _, _ 
 		}
 		return "", "", err
 	}
-	return "id", "", nil
+	return "id of " + slot, "", nil
 }
 
 func (c modelController) Attend(ctx context.Context, slot, _ string, _ io.Writer) (int, error) {

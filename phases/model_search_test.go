@@ -59,7 +59,11 @@ func (f *found) bad() bool { return f.doubleRun+f.books+f.blocked > 0 }
 // moves it takes, and stops at the first that must not be.
 func search(t *testing.T, v *variant) (f found) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f = newModel(v).search(v) })
+	synctest.Test(t, func(*testing.T) {
+		known := newTree(v)
+		f = newModel(v, known).search(v)
+		f.runs = known.runs
+	})
 	return f
 }
 
@@ -99,15 +103,15 @@ func (m *model) search(v *variant) found {
 			moves := m.moves(w)
 			if wrong := m.judge(w, moves, &f, seed, startable); wrong != "" {
 				f.wrong, f.trace = wrong, trace(tracks, ids[i], w)
-				f.runs = m.runs
 				return f
 			}
-			for _, next := range moves {
-				visit(next.world, ids[i], next.text)
+			for _, move := range moves {
+				next := *w
+				move.do(&next)
+				visit(next, ids[i], move.text)
 			}
 		}
 	}
-	f.runs = m.runs
 	return f
 }
 
@@ -142,7 +146,7 @@ func (m *model) judge(w *modelWorld, moves []move, f *found, seed maphash.Seed, 
 	case is(bothUp, up(0) && up(1)):
 		f.books++
 		return bothUp
-	case is(unclaimed, w.claim.holder == 0 && !w.claim.unknown && (live(0) || live(1)) && !m.autorun):
+	case is(unclaimed, w.claim.holder == 0 && !w.claim.unknown && (live(0) || live(1)) && !m.v.autorun):
 		f.books++
 		return unclaimed
 	}
@@ -170,9 +174,6 @@ func (m *model) judge(w *modelWorld, moves []move, f *found, seed maphash.Seed, 
 		return ""
 	}
 	for s := range modelSlots {
-		if live(1 - s) {
-			continue
-		}
 		if why := m.startable(w, s, seed, startable); why != "" {
 			f.blocked++
 			return why
@@ -199,8 +200,8 @@ func (w *modelWorld) quiet() bool {
 // idle reports whether all that is at work is stacks that are up.
 func (m *model) idle(w *modelWorld) bool {
 	for s := range w.procs {
-		for _, p := range w.procs[s] {
-			if p.node != 0 && m.nodes[p.node].request.kind != askAttend {
+		for r, p := range w.procs[s] {
+			if p.node != 0 && m.driver.request(&p, s, r).kind != askAttend {
 				return false
 			}
 		}
@@ -209,7 +210,8 @@ func (m *model) idle(w *modelWorld) bool {
 }
 
 // startable says why a slot cannot be started although nothing goes wrong any more; "" if
-// it can, at the second try at the latest.
+// it can, at the second try at the latest, and with a resume of the peer before it if the
+// peer's stack has outlived its unit.
 func (m *model) startable(from *modelWorld, s int, seed maphash.Seed, known map[uint64]string) string {
 	w := *from
 	w.left = budget{}
@@ -220,19 +222,14 @@ func (m *model) startable(from *modelWorld, s int, seed maphash.Seed, known map[
 		return why
 	}
 	why := ""
-	var last []string
+	if w.objects[1-s].state == objectRunning {
+		m.spawn(&w, 1-s, roleResume)
+		m.rest(&w)
+	}
 	for range 2 {
-		last, why = nil, ""
 		m.start(&w, s, roleCheck)
-		for {
-			w.canonical()
-			moves := m.moves(&w)
-			if len(moves) == 0 {
-				break
-			}
-			last = append(last, moves[0].text)
-			w = moves[0].world
-		}
+		last := m.rest(&w)
+		why = ""
 		if w.units[s].state == unitActive && w.heads[s].stateName() == "Wired" && w.objects[s].state == objectRunning {
 			break
 		}
@@ -240,4 +237,17 @@ func (m *model) startable(from *modelWorld, s int, seed maphash.Seed, known map[
 	}
 	known[key] = why
 	return why
+}
+
+// rest lets everything go on, in one order, until nothing does any more.
+func (m *model) rest(w *modelWorld) (did []string) {
+	for {
+		w.canonical()
+		moves := m.moves(w)
+		if len(moves) == 0 {
+			return did
+		}
+		did = append(did, moves[0].text)
+		moves[0].do(w)
+	}
 }

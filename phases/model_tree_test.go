@@ -3,6 +3,7 @@ package phases
 import (
 	"context"
 	"io"
+	"slices"
 )
 
 // tree is what is known of how the processes of a variant of the product answer.
@@ -29,13 +30,17 @@ func (t *tree) root(p *program) int32 {
 	key := p.name + " " + modelSlots[p.slot]
 	id, ok := t.roots[key]
 	if !ok {
-		m := p.boot(t.v)
+		m := t.boot(p)
 		id = t.add(&treeNode{program: p, request: m.pending})
 		t.roots[key] = id
 		m.kill()
 		t.runs++
 	}
 	return id
+}
+
+func (t *tree) boot(p *program) *machine {
+	return p.boot(func(m *machine) *Lifecycle { return t.v.lifecycle(m, p) })
 }
 
 func (t *tree) add(n *treeNode) int32 {
@@ -52,7 +57,7 @@ func (t *tree) child(id int32, a answer) int32 {
 	if to, ok := n.next[a]; ok {
 		return to
 	}
-	m := n.program.boot(t.v)
+	m := t.boot(n.program)
 	for _, earlier := range n.path {
 		m.step(earlier)
 	}
@@ -64,6 +69,22 @@ func (t *tree) child(id int32, a answer) int32 {
 	t.runs++
 	n.next[a] = to
 	return to
+}
+
+// The tree drives processes through what it knows of them.
+
+func (t *tree) begin(p *program, _, _ int) int32 { return t.root(p) }
+
+func (t *tree) request(p *modelProc, _, _ int) *request { return &t.nodes[p.node].request }
+
+func (t *tree) advance(p *modelProc, _, _ int, a answer) { p.node = t.child(p.node, a) }
+
+func (t *tree) end(int, int) {}
+
+func (t *tree) outlive(int) {}
+
+func (t *tree) heard(p *modelProc, _, _ int) bool {
+	return slices.ContainsFunc(t.nodes[p.node].path, func(a answer) bool { return a.code == answerCancelled })
 }
 
 // The programs: what systemd and people call, and the product's code behind it.

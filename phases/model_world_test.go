@@ -17,6 +17,7 @@ type modelWorld struct {
 	host     uint8    // who holds the host's lock: a process's mark, 0 nobody
 	slotLock [2]uint8 // and the slots'
 	left     budget
+	started  uint8 // how many activations there were, where they are numbered for good
 }
 
 // budget is what may still happen of what nobody asked for.
@@ -227,6 +228,9 @@ func (w *modelWorld) tellUnit(p *modelProc, slot uint8, own bool) modelUnitView 
 	if own {
 		v.activation = p.local(u.activation)
 	}
+	if w.started > 0 {
+		v.activation = u.activation // everybody knows it by the same number
+	}
 	return v
 }
 
@@ -287,6 +291,10 @@ func (w *modelWorld) canonical() {
 
 // freshActivation is one that nobody knows yet.
 func (w *modelWorld) freshActivation() uint8 {
+	if w.started > 0 {
+		w.started++
+		return w.started
+	}
 	highest := uint8(0)
 	see := func(a uint8) {
 		if a != noActivation {

@@ -117,7 +117,7 @@ func (r *run) idleEngine(ctx context.Context) error {
 }
 
 func (r *run) unproven(err error) *Error {
-	hint := "see what still runs; once it is gone, node-lifecycle resume " + r.slot + " settles the rest"
+	hint := "see what still runs; node-lifecycle resume " + r.slot + " tries again"
 	if r.claim.Holder == r.slot {
 		hint = "the claim is kept; " + hint
 	}

@@ -28,13 +28,17 @@ type Resumption string
 const (
 	// ResumeNothing: there is nothing to do, or whoever has to act will do so unasked.
 	ResumeNothing Resumption = "nothing"
-	// ResumeClose: note that the run is over; it had begun nothing.
+	// ResumeClose: note that the run is over; it had begun nothing. What a unit that is
+	// down has left is cleared as well.
 	ResumeClose Resumption = "close"
 	// ResumeContinue: if the stack lives, go on with post-start from the last durable
 	// step, with fresh budgets; if it does not, settle.
 	ResumeContinue Resumption = "continue"
 	// ResumeSettle: end a survivor as post-stop would and write what became of the slot.
 	ResumeSettle Resumption = "settle"
+	// ResumeClear: if the unit is down and a stack has outlived it, or the claim has, do
+	// what post-stop could not.
+	ResumeClear Resumption = "clear"
 )
 
 // ResumeRule is one cell of the resume table.
@@ -53,7 +57,7 @@ var resumeTable = []ResumeRule{
 	{fsm.Stopped, CutInStep, true, ResumeClose, "nothing had begun; systemd ends the activation"},
 	{fsm.Stopped, CutInStep, false, ResumeClose, "nothing had begun"},
 	{fsm.Stopped, CutBetween, true, ResumeNothing, "no run was cut off"},
-	{fsm.Stopped, CutBetween, false, ResumeNothing, "no run was cut off"},
+	{fsm.Stopped, CutBetween, false, ResumeClear, "post-stop may not have been able to"},
 	{fsm.Stopped, CutByReboot, false, ResumeClose, "nothing had begun"},
 
 	{fsm.PreChecked, CutInStep, true, ResumeNothing, "systemd sees that pre-start died and calls post-stop"},
@@ -89,7 +93,7 @@ var resumeTable = []ResumeRule{
 	{fsm.Failed, CutInStep, true, ResumeClose, "nothing had begun; systemd ends the activation"},
 	{fsm.Failed, CutInStep, false, ResumeClose, "nothing had begun"},
 	{fsm.Failed, CutBetween, true, ResumeNothing, "no run was cut off"},
-	{fsm.Failed, CutBetween, false, ResumeNothing, "no run was cut off"},
+	{fsm.Failed, CutBetween, false, ResumeClear, "post-stop may not have been able to"},
 	{fsm.Failed, CutByReboot, false, ResumeClose, "nothing had begun"},
 }
 
@@ -139,7 +143,7 @@ func (l *Lifecycle) Resume(ctx context.Context, slot string) (Resumption, error)
 	if err := r.load(ctx); err != nil {
 		return ResumeNothing, &Error{Slot: slot, Phase: r.phase, Cause: causeOf(err, CauseJournal), Err: err}
 	}
-	if r.head.State == "" && r.head.Open == nil || l.runLives(r.head.Open) {
+	if r.neverRan() || l.runLives(r.head.Open) {
 		return ResumeNothing, nil
 	}
 	release, err := r.lockForResume(ctx)
@@ -215,8 +219,14 @@ func (r *run) unitOurs(ctx context.Context) (UnitStatus, bool, error) {
 
 func (r *run) resume(ctx context.Context, rule ResumeRule, unit UnitStatus) (Resumption, error) {
 	switch rule.Do {
-	case ResumeClose:
-		if r.found == nil {
+	case ResumeClose, ResumeClear:
+		left, err := r.somethingLeft(ctx, unit)
+		switch {
+		case err != nil:
+			return ResumeNothing, err
+		case left:
+			return ResumeClear, r.settleAsPostStop(ctx)
+		case r.found == nil:
 			return ResumeNothing, nil
 		}
 		return ResumeClose, r.close(ctx)
@@ -233,6 +243,25 @@ func (r *run) resume(ctx context.Context, rule ResumeRule, unit UnitStatus) (Res
 		return ResumeSettle, r.settleAsPostStop(ctx)
 	}
 	return ResumeNothing, nil
+}
+
+// neverRan reports whether the books know of nothing that a resume could be for.
+func (r *run) neverRan() bool {
+	return r.head.State == "" && r.head.Open == nil && !r.claim.Unknown
+}
+
+// somethingLeft reports whether the unit is down and has left its claim or its stack. A
+// boot leaves no stacks, so that the engine, which may not be up yet, need not be asked.
+func (r *run) somethingLeft(ctx context.Context, unit UnitStatus) (bool, error) {
+	switch {
+	case !unit.Down():
+		return false, nil
+	case r.claim.Holder == r.slot:
+		return true, nil
+	case r.head.Boot != r.boot() && !r.claim.Unknown:
+		return false, nil
+	}
+	return r.ownStackAlive(ctx)
 }
 
 func (r *run) ownStackAlive(ctx context.Context) (bool, error) {

@@ -19,11 +19,13 @@ func TestResumeTable_Says(t *testing.T) {
 		closes  = phases.ResumeClose
 		goesOn  = phases.ResumeContinue
 		settles = phases.ResumeSettle
+		clears  = phases.ResumeClear
 	)
 	want := map[fsm.State][5]phases.Resumption{
-		// Nothing of the slot runs, so that there is nothing to end: a cut-off run is closed.
-		fsm.Stopped: {closes, closes, nothing, nothing, closes},
-		fsm.Failed:  {closes, closes, nothing, nothing, closes},
+		// Nothing of the slot should run: a cut-off run is closed, and what a post-stop could
+		// not end is ended.
+		fsm.Stopped: {closes, closes, nothing, clears, closes},
+		fsm.Failed:  {closes, closes, nothing, clears, closes},
 		// While the unit lives systemd goes on by itself; post-start alone can be taken up.
 		fsm.PreChecked:  {nothing, settles, nothing, settles, settles},
 		fsm.Regenerated: {goesOn, settles, nothing, settles, settles},

@@ -109,7 +109,17 @@ func TestResume_EveryCell(t *testing.T) {
 					if state == fsm.Stopped {
 						state = ""
 					}
+					left := !rule.UnitOurs && rule.State != fsm.Stopped // its claim, and perhaps its stack
 					switch {
+					case (rule.Do == phases.ResumeClose || rule.Do == phases.ResumeClear) && left:
+						want(t, did, phases.ResumeClear)
+						wantState(t, w, "kube1", state)
+						if s := w.stack("kube1"); s != nil {
+							t.Error("a survivor is left")
+						}
+						if c := w.claim(); c.Holder != "" {
+							t.Error("the claim is kept")
+						}
 					case rule.Do == phases.ResumeContinue && alive:
 						want(t, did, phases.ResumeContinue)
 						wantState(t, w, "kube1", fsm.Wired)
@@ -142,6 +152,40 @@ func TestResume_EveryCell(t *testing.T) {
 					}
 				})
 			})
+		}
+	}
+}
+
+// A stack that is alive although a lost journal knows nothing of it is ended; beside books
+// that are whole, a slot that never ran is left alone.
+func TestResume_AfterALostJournal(t *testing.T) {
+	for _, lost := range []bool{true, false} {
+		w := newWorld(t)
+		w.claimOf(func(c *journal.Claim) { c.Unknown = lost })
+		w.up("kube1")
+		did, err := w.lifecycle("kube1", "").Resume(t.Context(), "kube1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := w.stack("kube1") != nil; left == lost || (did == phases.ResumeClear) != lost {
+			t.Errorf("journal lost: %v; resume did %q, the stack is left: %v", lost, did, left)
+		}
+	}
+}
+
+// What a post-stop could not end, resume ends, but never beside a unit that is at work.
+func TestResume_LeavesTheUnitAlone(t *testing.T) {
+	for _, state := range []string{"active", "activating", "deactivating"} {
+		w := cutOff(t, fsm.Failed, phases.CutBetween, false)
+		w.up("kube1")
+		w.activate("kube1", "a9", state, "running")
+		did, err := w.lifecycle("kube1", "").Resume(t.Context(), "kube1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, did, phases.ResumeNothing)
+		if s := w.stack("kube1"); s == nil || !s.alive {
+			t.Errorf("resume has ended a stack whose unit is %s", state)
 		}
 	}
 }

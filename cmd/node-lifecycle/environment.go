@@ -147,16 +147,20 @@ func (e *outputError) Error() string { return "the output cannot be written: " +
 func (e *outputError) Unwrap() error { return e.err }
 
 // complain writes an error to stderr, with the priority that journald understands.
-func (e *environment) complain(err error) {
-	prefix := ""
-	if e.journald {
-		prefix = "<3>"
+func (e *environment) complain(err error) { e.say("<3>", err.Error()) }
+
+// warn is for what is wrong and yet stops nothing.
+func (e *environment) warn(text string) { e.say("<4>", text) }
+
+func (e *environment) say(priority, text string) {
+	if !e.journald {
+		priority = ""
 	}
-	for i, line := range strings.Split(strings.TrimRight(err.Error(), "\n"), "\n") {
+	for i, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
 		if i == 0 {
 			line = "node-lifecycle: " + line
 		}
-		fmt.Fprintln(e.stderr, prefix+line)
+		fmt.Fprintln(e.stderr, priority+line)
 	}
 }
 

@@ -14,45 +14,63 @@ import (
 // transition, and nothing on stdout.
 func (e *environment) hookCommands() []*cli.Command {
 	return []*cli.Command{
-		e.hook("peer-check", "answer whether the peer lets this slot start (ExecCondition=)", nil,
-			func(ctx context.Context, l *phases.Lifecycle, slot string) error {
-				return l.PeerCheck(ctx, slot)
+		e.hook("peer-check", toBegin, "answer whether the peer lets this slot start (ExecCondition=)", nil,
+			func(ctx context.Context, l *phases.Lifecycle, s slotOf) error {
+				return l.PeerCheck(ctx, s.slot)
 			}),
-		e.hook("pre-start", "prove the peer down, take the claim, ready the host (ExecStartPre=)", force(),
-			func(ctx context.Context, l *phases.Lifecycle, slot string) error {
-				return l.PreStart(ctx, slot)
+		e.hook("pre-start", toBegin, "prove the peer down, take the claim, ready the host (ExecStartPre=)", force(),
+			func(ctx context.Context, l *phases.Lifecycle, s slotOf) error {
+				return e.preStart(ctx, l, s)
 			}),
-		e.hook("run", "start the stack's container and follow it to its end (ExecStart=)", force(),
-			func(ctx context.Context, l *phases.Lifecycle, slot string) error {
-				code, err := l.RunStack(ctx, slot, e.stdout)
+		e.hook("run", toGoOn, "start the stack's container and follow it to its end (ExecStart=)", force(),
+			func(ctx context.Context, l *phases.Lifecycle, s slotOf) error {
+				code, err := l.RunStack(ctx, s.slot, e.stdout)
 				if err == nil && code != 0 {
-					err = fmt.Errorf("%s: the stack ended unasked with exit code %d", slot, code)
+					err = fmt.Errorf("%s: the stack ended unasked with exit code %d", s.slot, code)
 				}
 				if err != nil {
 					return &exitError{code: code, err: err}
 				}
 				return nil
 			}),
-		e.hook("post-start", "wait for the stack, then run what comes after (ExecStartPost=)", force(),
-			func(ctx context.Context, l *phases.Lifecycle, slot string) error {
-				err := l.PostStart(ctx, slot)
+		e.hook("post-start", toGoOn, "wait for the stack, then run what comes after (ExecStartPost=)", force(),
+			func(ctx context.Context, l *phases.Lifecycle, s slotOf) error {
+				err := l.PostStart(ctx, s.slot)
 				if err == nil {
 					l.Status("Wired")
 				}
 				return err
 			}),
-		e.hook("stop", "stop the stack in an orderly way (ExecStop=)", force(),
-			func(ctx context.Context, l *phases.Lifecycle, slot string) error {
-				return l.Stop(ctx, slot)
+		e.hook("stop", toEnd, "stop the stack in an orderly way (ExecStop=)", force(),
+			func(ctx context.Context, l *phases.Lifecycle, s slotOf) error {
+				return l.Stop(ctx, s.slot)
 			}),
-		e.hook("post-stop", "make sure that nothing of the stack is left (ExecStopPost=)", force(),
-			func(ctx context.Context, l *phases.Lifecycle, slot string) error {
-				return l.PostStop(ctx, slot, phases.StopInfo{
+		e.hook("post-stop", toEnd, "make sure that nothing of the stack is left (ExecStopPost=)", force(),
+			func(ctx context.Context, l *phases.Lifecycle, s slotOf) error {
+				return l.PostStop(ctx, s.slot, phases.StopInfo{
 					ServiceResult: e.getenv("SERVICE_RESULT"),
 					ExitCode:      e.getenv("EXIT_CODE"), ExitStatus: e.getenv("EXIT_STATUS"),
 				})
 			}),
 	}
+}
+
+// hookFunc is what a hook does.
+type hookFunc func(context.Context, *phases.Lifecycle, slotOf) error
+
+// preStart keeps the configuration that the slot is started under. What is typed by hand
+// may be refused beside a living unit, which was started under another one: then that
+// stays.
+func (e *environment) preStart(ctx context.Context, l *phases.Lifecycle, s slotOf) error {
+	byUnit := l.Self.Activation != ""
+	if byUnit {
+		e.keep(s)
+	}
+	err := l.PreStart(ctx, s.slot)
+	if err == nil && !byUnit {
+		e.keep(s)
+	}
+	return err
 }
 
 // force is the flag of the hooks that refuse beside a living unit. It is made anew for
@@ -61,19 +79,19 @@ func force() []cli.Flag {
 	return []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "go on although the unit is active"}}
 }
 
-func (e *environment) hook(name, usage string, flags []cli.Flag, do func(context.Context, *phases.Lifecycle, string) error) *cli.Command {
+func (e *environment) hook(name string, n need, usage string, flags []cli.Flag, do hookFunc) *cli.Command {
 	return e.command(&cli.Command{
 		Name: name, Usage: usage, ArgsUsage: "SLOT", Category: "called by the unit",
 		Flags: flags,
 		Action: func(c *cli.Context) error {
-			s, err := e.phaseSlot(c)
+			s, err := e.phaseSlot(c, n)
 			if err != nil {
 				return err
 			}
 			l, backend := e.lifecycle(s.cfg, s.slot, name)
 			defer backend.Close()
 			l.Force = c.Bool("force")
-			return do(c.Context, l, s.slot)
+			return do(c.Context, l, s)
 		},
 	})
 }
@@ -110,7 +128,7 @@ func (e *environment) hookless(name, usage string, flags []cli.Flag, do func(*cl
 	return e.command(&cli.Command{
 		Name: name, Usage: usage, ArgsUsage: "SLOT", Category: "called by people and agents", Flags: flags,
 		Action: func(c *cli.Context) error {
-			s, err := e.phaseSlot(c)
+			s, err := e.phaseSlot(c, toBegin)
 			if err != nil {
 				return err
 			}
@@ -129,7 +147,7 @@ func (e *environment) resumeCommand() *cli.Command {
 			if err := e.needRoot("resume"); err != nil {
 				return err
 			}
-			cfg, slots, err := e.oneOrAll(c, e.phaseSlot)
+			cfg, slots, err := e.oneOrAll(c, toGoOn)
 			if err != nil {
 				return err
 			}

@@ -21,12 +21,16 @@ type slotOf struct {
 	slot string
 }
 
-// load reads the configuration that the command line asks for.
-func (e *environment) load(c *cli.Context) (*config.Config, error) {
+// load reads the configuration that the command line asks for, and makes do with nothing
+// less.
+func (e *environment) load(c *cli.Context) (*config.Config, error) { return e.loadFor(c, "", toBegin) }
+
+// configOptions is which configuration the command line asks for.
+func (e *environment) configOptions(c *cli.Context) (config.Options, error) {
 	o := config.Options{Getenv: e.getenv}
 	if path := c.String("config"); c.IsSet("config") {
 		if path == "" { // as of a variable that is not set: not some other configuration
-			return nil, usagef("--config needs the path of a file")
+			return o, usagef("--config needs the path of a file")
 		}
 		o.Path, o.Required = path, true
 	} else if path := e.getenv("NODE_LIFECYCLE_CONFIG"); path != "" {
@@ -35,12 +39,12 @@ func (e *environment) load(c *cli.Context) (*config.Config, error) {
 	if dir := c.String("state-dir"); c.IsSet("state-dir") {
 		o.Overrides = append(o.Overrides, config.Override{Key: "state_dir", Value: dir, Flag: "--state-dir"})
 	}
-	return config.Load(o)
+	return o, nil
 }
 
 // phaseSlot is the slot of a command that acts: it needs root, and an unknown slot is a
 // wrong command line.
-func (e *environment) phaseSlot(c *cli.Context) (slotOf, error) {
+func (e *environment) phaseSlot(c *cli.Context, n need) (slotOf, error) {
 	name, err := oneSlot(c)
 	if err != nil {
 		return slotOf{}, err
@@ -48,7 +52,7 @@ func (e *environment) phaseSlot(c *cli.Context) (slotOf, error) {
 	if err := e.needRoot(c.Command.Name); err != nil {
 		return slotOf{}, err
 	}
-	return e.findSlot(c, name, phases.ExitUsage)
+	return e.findSlot(c, name, n)
 }
 
 // needRoot refuses to act as anybody else.
@@ -65,7 +69,7 @@ func (e *environment) inspectedSlot(c *cli.Context) (slotOf, error) {
 	if err != nil {
 		return slotOf{}, err
 	}
-	return e.findSlot(c, name, exitNoSlot)
+	return e.findSlot(c, name, toInspect)
 }
 
 func oneSlot(c *cli.Context) (string, error) {
@@ -83,24 +87,17 @@ func oneSlot(c *cli.Context) (string, error) {
 	}
 }
 
-func (e *environment) findSlot(c *cli.Context, name string, unknown int) (slotOf, error) {
-	cfg, err := e.load(c)
-	if err != nil {
-		return slotOf{}, err
-	}
-	if _, ok := cfg.Slot(name); !ok {
-		return slotOf{}, &exitError{code: unknown, err: fmt.Errorf("there is no slot %s; the configured ones are %s", name, strings.Join(cfg.SlotNames(), " and "))}
-	}
-	return slotOf{cfg, name}, nil
-}
-
 // oneOrAll is the slot that was named, or all that are configured.
-func (e *environment) oneOrAll(c *cli.Context, one func(*cli.Context) (slotOf, error)) (*config.Config, []string, error) {
+func (e *environment) oneOrAll(c *cli.Context, n need) (*config.Config, []string, error) {
 	if c.NArg() > 0 {
-		s, err := one(c)
-		return s.cfg, []string{s.slot}, err
+		name, err := oneSlot(c)
+		if err != nil {
+			return nil, nil, err
+		}
+		s, err := e.findSlot(c, name, n)
+		return s.cfg, []string{name}, err
 	}
-	cfg, err := e.load(c)
+	cfg, err := e.loadFor(c, "", n)
 	if err != nil {
 		return nil, nil, err
 	}

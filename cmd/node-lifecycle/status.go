@@ -52,7 +52,7 @@ func (e *environment) statusCommand() *cli.Command {
 			if format != "table" && format != "wide" && format != "json" {
 				return usagef("unknown output format %q: table, wide or json", format)
 			}
-			cfg, slots, err := e.oneOrAll(c, e.inspectedSlot)
+			cfg, slots, err := e.oneOrAll(c, toInspect)
 			if err != nil {
 				return err
 			}

@@ -45,12 +45,18 @@ func Load(o Options) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.read(files); err != nil {
+	if err := c.read(files, maxFileSize); err != nil {
 		return nil, err
 	}
+	return c.complete(o.Getenv, o.Overrides)
+}
+
+// complete adds to the files what is stronger and what is weaker than they, and judges
+// the whole.
+func (c *Config) complete(getenv func(string) string, overrides []Override) (*Config, error) {
 	var p problems
-	c.applyEnvironment(o.Getenv, &p)
-	c.applyOverrides(o.Overrides, &p)
+	c.applyEnvironment(getenv, &p)
+	c.applyOverrides(overrides, &p)
 	if err := p.err(); err != nil {
 		return nil, err
 	}
@@ -64,10 +70,10 @@ func Load(o Options) (*Config, error) {
 
 // read binds the files in order. All of them are tried, so that one look shows
 // every problem.
-func (c *Config) read(files []string) error {
+func (c *Config) read(files []string, limit int64) error {
 	var failed []error
 	for _, file := range files {
-		data, err := readFile(file)
+		data, err := readFile(file, limit)
 		if err == nil {
 			var body ast.Node
 			if body, err = parse(file, data); err == nil {
@@ -116,9 +122,9 @@ func sources(o Options) ([]string, error) {
 	return files, nil
 }
 
-// readFile reads one file within the size limit. Only regular files and
+// readFile reads one file of at most limit bytes. Only regular files and
 // devices such as /dev/null are read: a pipe could block for ever.
-func readFile(path string) ([]byte, error) {
+func readFile(path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, unreadable(path, err)
@@ -131,12 +137,12 @@ func readFile(path string) ([]byte, error) {
 		return nil, unreadable(path, err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, unreadable(path, err)
 	}
-	if len(data) > maxFileSize {
-		return nil, &Error{File: path, Message: fmt.Sprintf("is larger than %d KiB, too large for a configuration", maxFileSize>>10)}
+	if int64(len(data)) > limit {
+		return nil, &Error{File: path, Message: fmt.Sprintf("is larger than %d KiB, too large for a configuration", limit>>10)}
 	}
 	return data, nil
 }

@@ -120,11 +120,36 @@ func genConfig(t *rapid.T) *Config {
 	}
 	k.Network = rapid.SampledFrom([]string{"", "none", "host", "container:x"}).Draw(t, "network")
 	k.CgroupNS = rapid.SampledFrom([]string{"", "host", "private"}).Draw(t, "cgroupns")
+	k.Tmpfs = list("tmpfs", rapid.SampledFrom([]string{"/run", "/tmp:size=64m,exec", "/a b"}))
+	k.Devices = list("devices", rapid.SampledFrom([]string{"/dev/fuse", "/dev/kvm:/dev/kvm:rwm", "nvidia.com/gpu=all"}))
+	k.Volumes = list("volumes", rapid.SampledFrom([]string{"/srv/x:/var/lib/containerd", "named:/data:ro", "/a #b:/c"}))
+	if !k.Privileged {
+		k.Capabilities = list("capabilities", rapid.SampledFrom([]string{"SYS_ADMIN", "NET_ADMIN"}))
+	}
 	k.SecurityOpt = list("security", text.Filter(func(s string) bool { return s[0] != '=' }))
 	k.Stop = Stop{Signal: rapid.SampledFrom([]string{"", "9", "SIGRTMIN+3"}).Draw(t, "signal"), Grace: seconds("grace")}
 	k.DiscardLimit = Size(rapid.Int64Range(0, int64(maxSize)).Draw(t, "discard"))
 	c.Slots["kube1"] = s
+	genSlots(t, c)
 	return c
+}
+
+// genSlots draws which slots there are: the built-in pair, a pair of other names, one
+// slot alone, or the pair and one that has no peer.
+func genSlots(t *rapid.T, c *Config) {
+	one, two := c.Slots["kube1"], c.Slots["kube2"]
+	switch rapid.SampledFrom([]string{"kube", "colours", "one", "three"}).Draw(t, "slots") {
+	case "colours":
+		one.Peer, two.Peer = "green", "blue"
+		c.Slots = map[string]Slot{"blue": one, "green": two}
+	case "one":
+		one.Peer = ""
+		c.Slots = map[string]Slot{"kube1": one}
+	case "three":
+		alone := two
+		alone.Peer, alone.Unit, alone.Container.Name = "", "alone.service", "alone"
+		c.Slots["alone"] = alone
+	}
 }
 
 // What Show prints reads back as the same configuration, and prints the same.

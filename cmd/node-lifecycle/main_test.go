@@ -180,6 +180,9 @@ func TestMain_ReaderGone(t *testing.T) {
 		}
 		r.Close()
 		vars := map[string]string{"NODE_LIFECYCLE_CONFIG": os.DevNull, "NODE_LIFECYCLE_STATE_DIR": t.TempDir(), "WORK": t.TempDir()}
+		if args[0] == "units" {
+			delete(vars, "NODE_LIFECYCLE_STATE_DIR")
+		}
 		var stderr bytes.Buffer
 		env := testEnvironment(args, func(name string) string { return vars[name] }, w, &stderr)
 		env.systemd.(*fakeSystemd).dir = t.TempDir()

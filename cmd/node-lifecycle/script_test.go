@@ -129,7 +129,9 @@ func (w *world) normalise([]string) error {
 		{`just now|\d+(\.\d)? m?s ago`, "AGE"},
 		{`(\S)  +`, "$1  "},
 	} {
-		text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.with)
+		if r.pattern != "" { // of a variable that the script has emptied
+			text = regexp.MustCompile(r.pattern).ReplaceAllString(text, r.with)
+		}
 	}
 	runs := make(map[string]string)
 	text = regexp.MustCompile(`\b[0-9A-HJKMNP-TV-Z]{26}\b`).ReplaceAllStringFunc(text, func(id string) string {

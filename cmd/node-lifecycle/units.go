@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -42,6 +43,9 @@ func (e *environment) unitsCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			if err := notFromEnvironment(cfg); err != nil {
+				return err
+			}
 			files, err := container.RenderUnits(e.unitParams(c, cfg))
 			if err != nil {
 				return err
@@ -61,6 +65,22 @@ func (e *environment) unitsCommand() *cli.Command {
 			return e.loadUnits(c.Context, cfg)
 		},
 	})
+}
+
+// notFromEnvironment refuses what the hooks would not find in their own environment, and
+// what the units would contradict for that reason.
+func notFromEnvironment(cfg *config.Config) error {
+	var variables, keys []string
+	for _, v := range config.EnvVars() {
+		if cfg.Origin(v.Key).Kind == config.OriginEnvironment {
+			variables, keys = append(variables, v.Name), append(keys, v.Key)
+		}
+	}
+	if len(variables) == 0 {
+		return nil
+	}
+	return usagef("the units' hooks would not know of %s; unset that, and set %s in the configuration",
+		strings.Join(variables, ", "), strings.Join(keys, ", "))
 }
 
 // unitParams derives what the one template must satisfy from all slots that use it.

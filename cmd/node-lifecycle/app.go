@@ -109,3 +109,22 @@ func noArguments(c *cli.Context) error {
 	}
 	return nil
 }
+
+// outputFlag is the flag for the format of the output; completion offers its formats.
+func outputFlag(value, usage string, formats ...string) cli.Flag {
+	return &formatFlag{
+		StringFlag: cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FORMAT`: " + usage, Value: value},
+		formats:    formats,
+	}
+}
+
+// formatFlag knows what it may be given.
+type formatFlag struct {
+	cli.StringFlag
+	formats []string
+}
+
+func unknownFormat(c *cli.Context, formats []string) error {
+	last := len(formats) - 1
+	return usagef("unknown output format %q: %s or %s", c.String("output"), strings.Join(formats[:last], ", "), formats[last])
+}

@@ -60,11 +60,21 @@ const (
 // isLines tells a number of lines from a slot's name behind -n.
 func isLines(word string) bool { return word == "all" || strings.Trim(word, "0123456789") == "" }
 
-// isBoot tells a boot from a slot's name behind -b: an offset, or an id of 32 digits.
+// The fewest digits by which the beginning of a boot's id is told from something else:
+// from a number, and, if it begins with a letter, from the name of a slot.
+const (
+	minBootDigits  = 4
+	minBootLetters = 8
+)
+
+// isBoot tells a boot from a slot's name behind -b: an offset, or an id or its beginning.
 func isBoot(word string) bool {
-	if n, err := strconv.Atoi(word); err == nil {
-		return n <= 0
+	if n, err := strconv.Atoi(word); err == nil && n <= 0 {
+		return true
 	}
 	id := strings.ReplaceAll(word, "-", "")
-	return len(id) == 32 && strings.Trim(id, "0123456789abcdefABCDEF") == ""
+	if strings.Trim(id, "0123456789abcdefABCDEF") != "" {
+		return false
+	}
+	return len(id) >= minBootLetters || len(id) >= minBootDigits && id[0] <= '9'
 }

@@ -23,6 +23,10 @@ func TestNormalise(t *testing.T) {
 		{"history -b -1 kube1", "history -b=-1 kube1"},
 		{"history -b 5c31a0de5c31a0de5c31a0de5c31a0de kube1", "history -b=5c31a0de5c31a0de5c31a0de5c31a0de kube1"},
 		{"history -b 5c31a0de-5c31-a0de-5c31-a0de5c31a0de kube1", "history -b=5c31a0de-5c31-a0de-5c31-a0de5c31a0de kube1"},
+		{"history -b 61801ad1 kube1", "history -b=61801ad1 kube1"},
+		{"history kube1 -b deadbeef", "history -b=deadbeef kube1"},
+		{"history -b 6180 kube1", "history -b=6180 kube1"},
+		{"history -b cafe", "history -b=0 cafe"},       // it may be a slot
 		{"history -b 1 kube1", "history -b=0 1 kube1"}, // journalctl counts boots forward; here nobody does
 		{"history kube1 --config x", "--config=x history kube1"},
 		{"history kube1 --color=never --state-dir d", "--color=never --state-dir=d history kube1"},

@@ -240,7 +240,9 @@ func (w *world) record(args []string) error {
 			if err := e.UnmarshalJSON([]byte(line)); err != nil {
 				return fmt.Errorf("%s: %w", line, err)
 			}
-			if _, err := t.Append(e.Slot, e, nil); err != nil {
+			evidence := e.Extra["evidence"] // beside the entry, in the journal
+			delete(e.Extra, "evidence")
+			if _, err := t.Append(e.Slot, e, evidence); err != nil {
 				return fmt.Errorf("%s: %w", line, err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/node-lifecycle/node-lifecycle/internal/argv"
 	"github.com/node-lifecycle/node-lifecycle/internal/config"
+	"github.com/node-lifecycle/node-lifecycle/internal/render"
 )
 
 // The scripts only hand the words over: what fits is decided by the binary, which
@@ -79,12 +80,13 @@ func (e *environment) completeCommand() *cli.Command {
 func (e *environment) candidates(c *cli.Context, before []string, typed string) []string {
 	commands, flags := c.App.Commands, c.App.Flags
 	var command *cli.Command
-	positionals, value := 0, false
+	var value cli.Flag // of which the next word is the value
+	positionals := 0
 	for _, word := range before {
 		i := slices.IndexFunc(commands, func(cmd *cli.Command) bool { return cmd.HasName(word) })
 		switch {
-		case value:
-			value = false
+		case value != nil:
+			value = nil
 		case strings.HasPrefix(word, "-"):
 			value = wantsValue(flags, word)
 		case i >= 0 && positionals == 0:
@@ -96,7 +98,13 @@ func (e *environment) candidates(c *cli.Context, before []string, typed string) 
 	}
 	var all []string
 	switch {
-	case value: // only who types knows it
+	case value != nil: // of most only who types knows it
+		all = valuesOf(value)
+	case strings.HasPrefix(typed, "--") && strings.Contains(typed, "="):
+		name, _, _ := strings.Cut(typed, "=")
+		for _, known := range valuesOf(wantsValue(flags, name)) {
+			all = append(all, name+"="+known)
+		}
 	case strings.HasPrefix(typed, "-"):
 		for _, f := range flags {
 			all = append(all, "--"+f.Names()[0])
@@ -115,15 +123,26 @@ func (e *environment) candidates(c *cli.Context, before []string, typed string) 
 	return all
 }
 
-// wantsValue reports whether the word is a flag that takes the next word for its value.
-func wantsValue(flags []cli.Flag, word string) bool {
+// wantsValue is the flag that takes the next word for its value, if the word is one.
+func wantsValue(flags []cli.Flag, word string) cli.Flag {
 	name := strings.TrimLeft(word, "-")
-	for _, f := range describeFlags(flags) {
-		if slices.Contains(f.Names, name) {
-			return f.Takes == argv.Value
+	for i, f := range describeFlags(flags) {
+		if slices.Contains(f.Names, name) && f.Takes == argv.Value {
+			return flags[i]
 		}
 	}
-	return false
+	return nil
+}
+
+// valuesOf are the values of a flag that are known beforehand.
+func valuesOf(f cli.Flag) []string {
+	if f, ok := f.(*formatFlag); ok {
+		return slices.Clone(f.formats)
+	}
+	if f != nil && f.Names()[0] == "color" {
+		return []string{render.ColorAuto, render.ColorAlways, render.ColorNever}
+	}
+	return nil
 }
 
 // slotNames are the configured slots, as far as the configuration can be read.

@@ -40,10 +40,12 @@ func (e *environment) configCommand() *cli.Command {
 	})
 }
 
+var versionFormats = []string{"text", "json"}
+
 func (e *environment) versionCommand() *cli.Command {
 	return e.command(&cli.Command{
 		Name: "version", Usage: "print the version", Category: "set up",
-		Flags: []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FORMAT`: text or json", Value: "text"}},
+		Flags: []cli.Flag{outputFlag("text", "text or json", versionFormats...)},
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err
@@ -57,7 +59,7 @@ func (e *environment) versionCommand() *cli.Command {
 					"schema": 1, "version": version(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 				})
 			}
-			return usagef("unknown output format %q: text or json", c.String("output"))
+			return unknownFormat(c, versionFormats)
 		},
 	})
 }

@@ -13,7 +13,7 @@ func (e *environment) graphCommand() *cli.Command {
 		Name: "graph", ArgsUsage: "[SLOT]", Category: "inspect",
 		Usage: "the state machine as a diagram, with a slot's own way in it",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FORMAT`: mermaid or dot", Value: "mermaid"},
+			outputFlag("mermaid", "mermaid or dot", graphFormats...),
 			&cli.BoolFlag{Name: "resume", Usage: "print what resume does about every state, instead"},
 		},
 		Action: func(c *cli.Context) error {
@@ -29,7 +29,7 @@ func (e *environment) graphCommand() *cli.Command {
 			case "dot":
 				write = fsm.WriteDOT
 			default:
-				return usagef("unknown output format %q: mermaid or dot", c.String("output"))
+				return unknownFormat(c, graphFormats)
 			}
 			options := fsm.GraphOptions{}
 			if c.NArg() > 0 {
@@ -46,16 +46,18 @@ func (e *environment) graphCommand() *cli.Command {
 	})
 }
 
+var graphFormats = []string{"mermaid", "dot"}
+
 // wayOf is the state of the slot and the transitions of its last activation.
 func (e *environment) wayOf(c *cli.Context, s slotOf) (fsm.GraphOptions, error) {
-	entries, err := e.readHistory(c.Context, s, historyFilter{notes: true})
+	h, err := e.readHistory(c.Context, s, historyFilter{notes: true})
 	if err != nil {
 		return fsm.GraphOptions{}, err
 	}
 	options := fsm.GraphOptions{Current: fsm.Stopped}
 	activation := ""
-	for i := range entries {
-		entry := &entries[i]
+	for i := range h.entries {
+		entry := &h.entries[i]
 		if entry.Kind != journal.KindTransition {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -186,8 +187,10 @@ func TestMain_ReaderGone(t *testing.T) {
 		var stderr bytes.Buffer
 		env := testEnvironment(args, func(name string) string { return vars[name] }, w, &stderr)
 		env.systemd.(*fakeSystemd).dir = t.TempDir()
-		if code := Main(t.Context(), env); code != 0 || stderr.Len() > 0 {
-			t.Errorf("%v: exit code %d, stderr %q", args, code, stderr.String())
+		code := Main(t.Context(), env)
+		said := regexp.MustCompile("(?m)^node-lifecycle: there is no journal yet; .*\n").ReplaceAllString(stderr.String(), "")
+		if code != 0 || said != "" {
+			t.Errorf("%v: exit code %d, stderr %q", args, code, said)
 		}
 		w.Close()
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/node-lifecycle/node-lifecycle/backend/container"
 	"github.com/node-lifecycle/node-lifecycle/fsm"
+	"github.com/node-lifecycle/node-lifecycle/internal/config"
 	"github.com/node-lifecycle/node-lifecycle/internal/render"
 	"github.com/node-lifecycle/node-lifecycle/internal/timespec"
 	"github.com/node-lifecycle/node-lifecycle/journal"
@@ -42,15 +44,17 @@ type slotStatus struct {
 	Diverged    string `json:"diverged,omitempty"`
 }
 
+var statusFormats = []string{"table", "wide", "json"}
+
 func (e *environment) statusCommand() *cli.Command {
 	return e.command(&cli.Command{
 		Name: "status", ArgsUsage: "[SLOT]", Category: "inspect",
 		Usage: "the state of the slots, one line each",
-		Flags: []cli.Flag{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`FORMAT`: table, wide (with what the engine says of the stack) or json", Value: "table"}},
+		Flags: []cli.Flag{outputFlag("table", "table, wide (with what the engine says of the stack) or json", statusFormats...)},
 		Action: func(c *cli.Context) error {
 			format := c.String("output")
-			if format != "table" && format != "wide" && format != "json" {
-				return usagef("unknown output format %q: table, wide or json", format)
+			if !slices.Contains(statusFormats, format) {
+				return unknownFormat(c, statusFormats)
 			}
 			cfg, slots, err := e.oneOrAll(c, toInspect)
 			if err != nil {
@@ -227,4 +231,30 @@ func (s *slotStatus) glyph() render.Status {
 		return render.Inactive
 	}
 	return render.Busy
+}
+
+// loadSlots reads the heads and claims of the slots; a journal that does not exist yet
+// is an empty one.
+func (e *environment) loadSlots(ctx context.Context, cfg *config.Config, slots []string) (heads map[string]journal.Head, claims map[string]journal.Claim, err error) {
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeouts.Lock)
+	defer cancel()
+	heads, claims = map[string]journal.Head{}, map[string]journal.Claim{}
+	err = e.openJournal(cfg, "status").View(ctx, func(v *journal.View) error {
+		for _, slot := range slots {
+			head, err := v.Head(slot)
+			if err != nil {
+				return err
+			}
+			heads[slot] = head
+			pair := cfg.Pair(slot)
+			if claims[pair], err = v.Claim(pair); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if e.noJournal(err) {
+		err = nil
+	}
+	return heads, claims, err
 }

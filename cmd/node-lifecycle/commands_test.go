@@ -138,6 +138,8 @@ func (w *world) setUnit(args []string) (err error) {
 			u.Activation = value
 		case "job":
 			u.JobID, u.JobType = 17, value
+		case "result":
+			u.Result = value
 		case "load":
 			u.LoadState = value
 		case "fault":

@@ -102,7 +102,7 @@ func (w *world) setImage(args []string) error {
 	return nil
 }
 
-// container NAME running|exited|created|killed|strange|known [slot=SLOT] [epoch=EPOCH] [policy=POLICY]:
+// container NAME running|exited|created|killed|paused|strange|known [slot=SLOT] [epoch=EPOCH] [policy=POLICY]:
 // with a slot it is one of ours.
 func (w *world) setContainer(args []string) error {
 	if len(args) < 2 || w.engine == nil {
@@ -130,6 +130,9 @@ func (w *world) setContainer(args []string) error {
 		return nil
 	case "strange": // a state that nobody knows, until it is known again
 		w.engine.Change(args[0], func(c *engine.InspectResponse) { c.State.Status, c.State.Running, c.State.Pid = "strange", false, 0 })
+		return nil
+	case "paused":
+		w.engine.Change(args[0], func(c *engine.InspectResponse) { c.State.Status, c.State.Paused = engine.StatePaused, true })
 		return nil
 	case "known":
 		w.engine.Change(args[0], func(c *engine.InspectResponse) { c.State.Status = engine.StateExited })

@@ -147,7 +147,7 @@ func (e *environment) resumeCommand() *cli.Command {
 			if err := e.needRoot("resume"); err != nil {
 				return err
 			}
-			cfg, slots, err := e.oneOrAll(c, toGoOn)
+			cfg, slots, _, err := e.oneOrAll(c, toGoOn)
 			if err != nil {
 				return err
 			}

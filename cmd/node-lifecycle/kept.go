@@ -139,8 +139,8 @@ func (e *environment) findSlot(c *cli.Context, name string, n need) (slotOf, err
 	if err != nil {
 		return slotOf{}, err
 	}
-	if _, ok := cfg.Slot(name); ok {
-		return slotOf{cfg, name}, nil
+	if hasSlot(cfg, name) {
+		return slotOf{cfg: cfg, slot: name}, nil
 	}
 	if n.kept && e.hasKept(name) {
 		o, err := e.configOptions(c)
@@ -149,13 +149,13 @@ func (e *environment) findSlot(c *cli.Context, name string, n need) (slotOf, err
 		}
 		if kept, err := config.Kept(e.keptPath(name), o.Overrides); err == nil && hasSlot(kept, name) {
 			e.warn(fmt.Sprintf("slot %s is not in the configuration any more; going on with that of its last start", name))
-			return slotOf{kept, name}, nil
+			return slotOf{kept, name, true}, nil
 		}
 	}
 	if n.gone {
-		if peer, known := e.fromJournal(c.Context, cfg, name); known {
+		if with := e.fromJournal(c.Context, cfg, name); with != nil {
 			e.warn(fmt.Sprintf("slot %s is not in the configuration, only in the journal; going on with the defaults for it", name))
-			return slotOf{cfg.WithSlot(name, peer), name}, nil
+			return slotOf{with, name, true}, nil
 		}
 	}
 	return slotOf{}, &exitError{code: n.unknown, err: fmt.Errorf("there is no slot %s; the configured ones are %s", name, strings.Join(cfg.SlotNames(), " and "))}
@@ -166,22 +166,34 @@ func hasSlot(cfg *config.Config, name string) bool {
 	return ok
 }
 
-// fromJournal reports whether the journal knows the slot, and the slot with which it
-// shares a claim.
-func (e *environment) fromJournal(ctx context.Context, cfg *config.Config, name string) (peer string, known bool) {
+// fromJournal is the configuration with a slot that only the journal knows; nil if it
+// does not.
+func (e *environment) fromJournal(ctx context.Context, cfg *config.Config, name string) (with *config.Config) {
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeouts.Lock)
 	defer cancel()
 	// What cannot be read is not known: the command will say so itself.
 	_ = e.openJournal(cfg, "slots").View(ctx, func(v *journal.View) error {
-		slots := v.Slots()
-		known = slices.Contains(slots, name)
-		for _, other := range slices.Concat(slots, cfg.SlotNames()) {
-			claim, err := v.Claim(phases.Pair(name, other))
-			if err == nil && other != name && (claim.Holder == name || peer == "" && claim.Epoch > 0) {
-				peer = other
-			}
+		if slices.Contains(v.Slots(), name) {
+			with = e.withSlot(v, cfg, name)
 		}
 		return nil
 	})
-	return peer, known
+	return with
+}
+
+// withSlot is the configuration with a slot that is not in it: as it was at its last start,
+// or else with the defaults and with the peer with which the journal has it share a claim.
+func (e *environment) withSlot(v *journal.View, cfg *config.Config, name string) *config.Config {
+	peer := ""
+	for _, other := range slices.Concat(v.Slots(), cfg.SlotNames()) {
+		claim, err := v.Claim(phases.Pair(name, other))
+		if err == nil && other != name && (claim.Holder == name || peer == "" && claim.Epoch > 0) {
+			peer = other
+		}
+	}
+	with := cfg.WithSlot(name, peer)
+	if kept, err := config.Kept(e.keptPath(name), nil); err == nil && hasSlot(kept, name) {
+		with.Slots[name] = kept.Slots[name]
+	}
+	return with
 }

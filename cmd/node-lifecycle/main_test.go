@@ -279,19 +279,21 @@ func TestSlotStatus(t *testing.T) {
 		{"the claim is the peer's", journal.Head{State: "Stopped"}, journal.Claim{Holder: "kube2", Epoch: 3}, "Stopped", "-", ""},
 		{"the claim is lost", journal.Head{State: "Stopped"}, journal.Claim{Holder: "kube2", Unknown: true}, "Stopped", "unknown", ""},
 		{"one failure is none to count", journal.Head{State: "Failed", Attempts: 1}, journal.Claim{}, "Failed", "-", ""},
-		{"some are", journal.Head{State: "Failed", Attempts: 4}, journal.Claim{}, "Failed", "-", "4 attempts in a row"},
+		{"some are", journal.Head{State: "Failed", Attempts: 4}, journal.Claim{}, "Failed", "-", "4 attempts in a row have not reached Wired"},
 		{
 			"a run of another boot is no run", journal.Head{State: "Starting", Attempts: 4, Open: &journal.Open{Phase: "post-start", Step: "wait-ready", PID: os.Getpid(), Boot: "b0"}},
-			journal.Claim{}, "Starting", "-", "interrupted post-start: wait-ready",
+			journal.Claim{}, "Starting", "-", "interrupted post-start: wait-ready | 4 attempts in a row have not reached Wired",
 		},
 		{
 			"a run without a step", journal.Head{State: "Stopped", Open: &journal.Open{Phase: "pre-start", Boot: "b0"}},
 			journal.Claim{}, "Stopped", "-", "interrupted pre-start",
 		},
 	} {
-		s := e.fromBooks("kube1", tc.head, tc.claim)
-		if s.State != tc.state || s.claim() != tc.holds || s.note() != tc.note {
-			t.Errorf("%s: %s, claim %q, note %q", tc.name, s.State, s.claim(), s.note())
+		s := e.fromBooks(&books{
+			cfg: load(t, ""), heads: map[string]journal.Head{"kube1": tc.head}, claims: map[string]journal.Claim{"kube1": tc.claim},
+		}, "kube1")
+		if notes := strings.Join(s.notes(), " | "); s.State != tc.state || s.claim() != tc.holds || notes != tc.note {
+			t.Errorf("%s: %s, claim %q, notes %q", tc.name, s.State, s.claim(), notes)
 		}
 	}
 }

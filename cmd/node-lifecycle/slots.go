@@ -19,6 +19,7 @@ const exitNoSlot = 4
 type slotOf struct {
 	cfg  *config.Config
 	slot string
+	gone bool // the present configuration does not have it
 }
 
 // load reads the configuration that the command line asks for, and makes do with nothing
@@ -87,21 +88,21 @@ func oneSlot(c *cli.Context) (string, error) {
 	}
 }
 
-// oneOrAll is the slot that was named, or all that are configured.
-func (e *environment) oneOrAll(c *cli.Context, n need) (*config.Config, []string, error) {
+// oneOrAll is the slot that was named, and whether it is gone from the configuration, or
+// all slots that are configured.
+func (e *environment) oneOrAll(c *cli.Context, n need) (cfg *config.Config, slots []string, gone bool, err error) {
 	if c.NArg() > 0 {
 		name, err := oneSlot(c)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, false, err
 		}
 		s, err := e.findSlot(c, name, n)
-		return s.cfg, []string{name}, err
+		return s.cfg, []string{name}, s.gone, err
 	}
-	cfg, err := e.loadFor(c, "", n)
-	if err != nil {
-		return nil, nil, err
+	if cfg, err = e.loadFor(c, "", n); err != nil {
+		return nil, nil, false, err
 	}
-	return cfg, cfg.SlotNames(), nil
+	return cfg, cfg.SlotNames(), false, nil
 }
 
 // resumeSlot resumes one slot and says what was done about it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,10 +12,8 @@ import (
 
 	"github.com/node-lifecycle/node-lifecycle/backend/container"
 	"github.com/node-lifecycle/node-lifecycle/fsm"
-	"github.com/node-lifecycle/node-lifecycle/internal/config"
 	"github.com/node-lifecycle/node-lifecycle/internal/render"
 	"github.com/node-lifecycle/node-lifecycle/internal/timespec"
-	"github.com/node-lifecycle/node-lifecycle/journal"
 )
 
 // exitNotRunning is what status answers about a slot that is not up, or of which the
@@ -26,22 +25,48 @@ const lookTimeout = 3 * time.Second
 
 // slotStatus is one slot as status shows it; its JSON is documented in docs/json.md.
 type slotStatus struct {
-	Schema    int       `json:"schema"`
-	Slot      string    `json:"slot"`
-	State     string    `json:"state"`
-	Since     time.Time `json:"since,omitzero"`
-	Attempts  int       `json:"attempts,omitempty"`
-	Unit      string    `json:"unit"`
-	UnitState string    `json:"unit_state"`
-	Stack     string    `json:"stack"`
-	// StackDetail is what the engine says of it.
+	Schema   int       `json:"schema"`
+	Slot     string    `json:"slot"`
+	State    string    `json:"state"`
+	Since    time.Time `json:"since,omitzero"`
+	Attempts int       `json:"attempts,omitempty"`
+	// Failure is what went wrong last, if that still matters.
+	Failure   *failure `json:"failure,omitempty"`
+	Unit      string   `json:"unit"`
+	UnitState string   `json:"unit_state"`
+	// UnitResult is how systemd says that the last activation ended, unless well, and
+	// UnitDetail why systemd does not answer.
+	UnitResult string `json:"unit_result,omitempty"`
+	UnitDetail string `json:"unit_detail,omitempty"`
+	Stack      string `json:"stack"`
+	// StackState is what keeps a living stack from running, StackDetail what the engine
+	// says of it, or why it does not answer.
+	StackState  string `json:"stack_state,omitempty"`
 	StackDetail string `json:"stack_detail,omitempty"`
-	Alive       *bool  `json:"-"`
-	Claim       string `json:"claim"`
+	Claim       string `json:"claim,omitempty"`
 	Epoch       uint64 `json:"epoch,omitempty"`
 	Phase       string `json:"phase,omitempty"`
 	Step        string `json:"step,omitempty"`
 	Diverged    string `json:"diverged,omitempty"`
+	// Journal is "missing" if there is none yet, Unconfigured is a slot that was taken out
+	// of the configuration.
+	Journal      string   `json:"journal,omitempty"`
+	Unconfigured bool     `json:"unconfigured,omitempty"`
+	Notes        []string `json:"notes,omitempty"`
+
+	alive    *bool
+	stackErr error
+	unitErr  error
+}
+
+// failure is an entry that says what went wrong.
+type failure struct {
+	Phase string    `json:"phase"`
+	Step  string    `json:"step,omitempty"`
+	Kind  string    `json:"kind"` // failed, lost or refused
+	Cause string    `json:"cause,omitempty"`
+	Error string    `json:"error,omitempty"`
+	Time  time.Time `json:"time"`
 }
 
 var statusFormats = []string{"table", "wide", "json"}
@@ -56,21 +81,21 @@ func (e *environment) statusCommand() *cli.Command {
 			if !slices.Contains(statusFormats, format) {
 				return unknownFormat(c, statusFormats)
 			}
-			cfg, slots, err := e.oneOrAll(c, toInspect)
+			cfg, slots, gone, err := e.oneOrAll(c, toInspect)
 			if err != nil {
 				return err
 			}
-			heads, claims, err := e.loadSlots(c.Context, cfg, slots)
+			b, err := e.readBooks(c.Context, cfg, slots, c.NArg() == 0)
 			if err != nil {
 				return err
 			}
-			backend := e.openBackend(cfg, nil)
+			backend := e.openBackend(b.cfg, nil)
 			defer backend.Close()
-			all := make([]slotStatus, len(slots))
+			all := make([]slotStatus, len(b.slots))
 			var looks sync.WaitGroup
-			for i, slot := range slots {
-				all[i] = e.fromBooks(slot, heads[slot], claims[cfg.Pair(slot)])
-				all[i].Unit = cfg.Slots[slot].Unit
+			for i, slot := range b.slots {
+				all[i] = e.fromBooks(b, slot)
+				all[i].Unconfigured = gone || !hasSlot(cfg, slot)
 				looks.Go(func() { look(c.Context, backend, &all[i]) })
 			}
 			looks.Wait()
@@ -86,9 +111,11 @@ func (e *environment) statusCommand() *cli.Command {
 }
 
 // fromBooks is what the journal says of a slot.
-func (e *environment) fromBooks(slot string, head journal.Head, claim journal.Claim) slotStatus {
+func (e *environment) fromBooks(b *books, slot string) slotStatus {
+	head, claim := b.heads[slot], b.claims[slot]
 	s := slotStatus{
 		Schema: 1, Slot: slot, State: head.State, Since: head.Since, Attempts: head.Attempts,
+		Failure: b.failures[slot], Unit: b.cfg.Slots[slot].Unit,
 		Claim: claim.Holder, Epoch: claim.Epoch,
 	}
 	if s.State == "" {
@@ -96,6 +123,9 @@ func (e *environment) fromBooks(slot string, head journal.Head, claim journal.Cl
 	}
 	if claim.Unknown {
 		s.Claim = "unknown"
+	}
+	if b.missing {
+		s.Journal = "missing"
 	}
 	if head.Open != nil {
 		s.Phase, s.Step = head.Open.Phase, head.Open.Step
@@ -115,48 +145,32 @@ func look(ctx context.Context, backend *container.Controller, s *slotStatus) {
 		u, err := backend.Unit(ctx, s.Slot)
 		switch {
 		case err != nil:
-			s.UnitState = "unknown"
+			s.UnitState, s.UnitDetail, s.unitErr = "unknown", err.Error(), err
 		case u.LoadState == "not-found":
 			s.UnitState = "no such unit"
 		default:
 			s.UnitState = u.ActiveState
+			if u.Result != "success" {
+				s.UnitResult = u.Result
+			}
 		}
 	})
 	asking.Go(func() {
 		alive, detail, err := backend.Alive(ctx, s.Slot)
 		switch {
 		case err != nil:
-			s.Stack, s.StackDetail = "unknown", err.Error()
+			s.Stack, s.StackDetail, s.stackErr = "unknown", err.Error(), err
 			return
 		case alive:
 			s.Stack = "alive"
 		default:
 			s.Stack = "down"
 		}
-		s.StackDetail, s.Alive = detail, &alive
+		s.StackDetail, s.StackState, s.alive = detail, hindrance(alive, detail), &alive
 	})
 	asking.Wait()
 	s.Diverged = s.divergence()
-}
-
-// divergence says where the journal and the world disagree.
-func (s *slotStatus) divergence() string {
-	down := s.State == string(fsm.Stopped) || s.State == string(fsm.Failed)
-	up := s.State == string(fsm.Running) || s.State == string(fsm.Wired)
-	says := "the journal says " + s.State + ", but "
-	switch {
-	case s.Alive != nil && *s.Alive && down:
-		return says + "the stack is alive"
-	case s.Alive != nil && !*s.Alive && up:
-		return says + "the stack is not alive"
-	case up && (s.UnitState == "inactive" || s.UnitState == "failed"):
-		return says + "the unit is " + s.UnitState
-	}
-	return ""
-}
-
-func (s *slotStatus) up() bool {
-	return s.Diverged == "" && s.State == string(fsm.Wired) && s.Alive != nil && *s.Alive
+	s.Notes = s.notes()
 }
 
 func (e *environment) writeStatus(all []slotStatus, format string) error {
@@ -174,17 +188,30 @@ func (e *environment) writeStatus(all []slotStatus, format string) error {
 	for i := range all {
 		s := &all[i]
 		glyph := table.Palette.Glyph(s.glyph())
+		first, rest := "", s.Notes
+		if len(rest) > 0 {
+			first, rest = rest[0], rest[1:]
+		}
 		cells := []render.Cell{
 			glyph, render.Text(s.Slot), render.Cell{Text: s.State, Style: glyph.Style}, render.Text(s.since(now)),
-			render.Text(s.UnitState), render.Text(s.Stack), render.Text(s.claim()), render.Text(s.note()),
+			render.Text(s.UnitState), render.Text(cmp.Or(s.StackState, s.Stack)), render.Text(s.claim()), render.Text(first),
 		}
 		if format == "wide" {
-			cells = append(cells, render.Text(s.StackDetail))
+			cells = append(cells, render.Text(s.detail()))
 		}
 		table.Add(cells...)
+		for _, note := range rest {
+			row := make([]render.Cell, noteColumn+1)
+			row[noteColumn] = render.Text(note)
+			table.Add(row...)
+		}
 	}
 	return table.Write(e.stdout)
 }
+
+// noteColumn is where the notes stand; a note that is not the only one has a line of its
+// own below, so that the table stays narrow.
+const noteColumn = 7
 
 func (s *slotStatus) since(now time.Time) string {
 	if s.Since.IsZero() {
@@ -201,60 +228,4 @@ func (s *slotStatus) claim() string {
 		return s.Claim
 	}
 	return "-"
-}
-
-// note is what deserves attention most.
-func (s *slotStatus) note() string {
-	switch {
-	case s.Diverged != "":
-		return s.Diverged
-	case s.Phase != "" && s.Step != "":
-		return s.Phase + ": " + s.Step
-	case s.Phase != "":
-		return s.Phase
-	case s.Attempts > 1:
-		return fmt.Sprintf("%d attempts in a row", s.Attempts)
-	}
-	return ""
-}
-
-// glyph is the mark of a slot, as systemctl has one of a unit.
-func (s *slotStatus) glyph() render.Status {
-	switch {
-	case s.Diverged != "":
-		return render.Warning
-	case s.State == string(fsm.Failed):
-		return render.Failed
-	case s.State == string(fsm.Wired):
-		return render.Active
-	case s.State == string(fsm.Stopped):
-		return render.Inactive
-	}
-	return render.Busy
-}
-
-// loadSlots reads the heads and claims of the slots; a journal that does not exist yet
-// is an empty one.
-func (e *environment) loadSlots(ctx context.Context, cfg *config.Config, slots []string) (heads map[string]journal.Head, claims map[string]journal.Claim, err error) {
-	ctx, cancel := context.WithTimeout(ctx, cfg.Timeouts.Lock)
-	defer cancel()
-	heads, claims = map[string]journal.Head{}, map[string]journal.Claim{}
-	err = e.openJournal(cfg, "status").View(ctx, func(v *journal.View) error {
-		for _, slot := range slots {
-			head, err := v.Head(slot)
-			if err != nil {
-				return err
-			}
-			heads[slot] = head
-			pair := cfg.Pair(slot)
-			if claims[pair], err = v.Claim(pair); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if e.noJournal(err) {
-		err = nil
-	}
-	return heads, claims, err
 }

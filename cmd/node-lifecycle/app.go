@@ -51,7 +51,7 @@ func (e *environment) app() *cli.App {
 		Action: func(c *cli.Context) error {
 			switch {
 			case c.NArg() > 0:
-				return unknownCommand(commands, c.Args().First(), "node-lifecycle")
+				return unknownCommand(commands, c.Args().First(), "")
 			case c.Bool("version"):
 				_, err := fmt.Fprintln(e.stdout, "node-lifecycle", version())
 				return err
@@ -61,14 +61,14 @@ func (e *environment) app() *cli.App {
 		HideVersion: true, HideHelp: true, HideHelpCommand: true,
 		Writer: e.stdout, ErrWriter: e.stderr,
 		ExitErrHandler: func(*cli.Context, error) {}, // main knows the exit codes
-		OnUsageError:   badUsage,
+		OnUsageError:   e.badUsage,
 	}
 }
 
 // command fills in what every command needs.
 func (e *environment) command(c *cli.Command) *cli.Command {
 	c.HideHelp, c.HideHelpCommand = true, true
-	c.OnUsageError = badUsage
+	c.OnUsageError = e.badUsage
 	return c
 }
 
@@ -81,17 +81,11 @@ func (e *environment) group(c *cli.Command) *cli.Command {
 	}
 	c.Action = func(c *cli.Context) error {
 		if c.NArg() > 0 {
-			return unknownCommand(sub, c.Args().First(), name)
+			return unknownCommand(sub, c.Args().First(), c.Command.Name)
 		}
-		return usagef("%s needs one of its commands: %s", name, strings.Join(names(sub), ", "))
+		return usagef("%s needs one of its commands: %s", c.Command.Name, strings.Join(names(sub), ", "))
 	}
 	return e.command(c)
-}
-
-func badUsage(_ *cli.Context, err error, _ bool) error { return usagef("%w", err) }
-
-func unknownCommand(commands []*cli.Command, name, of string) error {
-	return usagef("%s has no command %q; it has %s", of, name, strings.Join(names(commands), ", "))
 }
 
 func names(commands []*cli.Command) (all []string) {

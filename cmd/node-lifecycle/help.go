@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/node-lifecycle/node-lifecycle/internal/config"
 )
 
 // exitCodes is the table of exit codes. docs/exit-codes.md is printed from it.
@@ -78,6 +80,9 @@ func (e *environment) helpOn(c *cli.Context, commands []*cli.Command, path []str
 	i := slices.IndexFunc(commands, func(cmd *cli.Command) bool { return cmd.HasName(path[0]) })
 	switch {
 	case i < 0:
+		if near := config.Nearest(path[0], names(commands)); near != "" {
+			return usagef("there is no command %q to explain; the nearest is %s; see: node-lifecycle help", path[0], near)
+		}
 		return usagef("there is no command %q to explain; see: node-lifecycle help", path[0])
 	case len(path) > 1:
 		return e.helpOn(c, commands[i].Subcommands, path[1:])

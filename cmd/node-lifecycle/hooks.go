@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/node-lifecycle/node-lifecycle/journal"
 	"github.com/node-lifecycle/node-lifecycle/phases"
 )
 
@@ -101,30 +102,51 @@ func (e *environment) operateCommands() []*cli.Command {
 	return []*cli.Command{
 		e.reconcileCommand(),
 		e.resumeCommand(),
-		e.hookless("reset", "clear the count of failed attempts", nil, func(c *cli.Context, l *phases.Lifecycle, slot string) error {
-			return l.Reset(c.Context, slot)
-		}),
+		e.hookless("reset", "clear the count of failed attempts, here and in systemd", nil, e.reset),
 	}
+}
+
+// reset says what it did, and what is left to do.
+func (e *environment) reset(c *cli.Context, l *phases.Lifecycle, s slotOf) error {
+	if err := l.Reset(c.Context, s.slot); err != nil {
+		return err
+	}
+	did, next := "", ""
+	// What cannot be read now is in the journal all the same.
+	_ = e.openJournal(s.cfg, "reset").View(c.Context, func(v *journal.View) error {
+		entries, err := v.Entries(s.slot, journal.Query{Reverse: true, Limit: 1, Match: func(entry *journal.Entry) bool {
+			return entry.Phase == commandReset
+		}})
+		if len(entries) > 0 {
+			did = entries[0].Detail + "; "
+		}
+		return err
+	})
+	if u, err := l.Supervisor.Unit(c.Context, s.slot); err == nil && u.ActiveState == "inactive" && u.JobID == 0 {
+		next = "; start it with: systemctl start " + u.Name
+	}
+	_, err := fmt.Fprintf(e.stdout, "%s: %ssystemd has forgotten the unit's failures%s\n", s.slot, did, next)
+	return err
 }
 
 func (e *environment) reconcileCommand() *cli.Command {
 	flags := []cli.Flag{&cli.BoolFlag{Name: "if-needed", Usage: "only if the unit is active and its stack is gone or out of date"}}
 	return e.hookless("reconcile", "restart the stack after a change of configuration or devices", flags,
-		func(c *cli.Context, l *phases.Lifecycle, slot string) error {
+		func(c *cli.Context, l *phases.Lifecycle, s slotOf) error {
 			if c.Bool("if-needed") {
-				reason, err := l.ReconcileNeeded(c.Context, slot)
+				reason, err := l.ReconcileNeeded(c.Context, s.slot)
 				if err != nil || reason == "" {
 					return err
 				}
-				if _, err := fmt.Fprintf(e.stdout, "%s: %s\n", slot, reason); err != nil {
+				if _, err := fmt.Fprintf(e.stdout, "%s: %s\n", s.slot, reason); err != nil {
 					return err
 				}
 			}
-			return l.Reconcile(c.Context, slot)
+			return l.Reconcile(c.Context, s.slot)
 		})
 }
 
-func (e *environment) hookless(name, usage string, flags []cli.Flag, do func(*cli.Context, *phases.Lifecycle, string) error) *cli.Command {
+func (e *environment) hookless(name, usage string, flags []cli.Flag, do func(*cli.Context, *phases.Lifecycle, slotOf) error) *cli.Command {
 	return e.command(&cli.Command{
 		Name: name, Usage: usage, ArgsUsage: "SLOT", Category: "called by people and agents", Flags: flags,
 		Action: func(c *cli.Context) error {
@@ -134,7 +156,7 @@ func (e *environment) hookless(name, usage string, flags []cli.Flag, do func(*cl
 			}
 			l, backend := e.lifecycle(s.cfg, s.slot, name)
 			defer backend.Close()
-			return do(c, l, s.slot)
+			return do(c, l, s)
 		},
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/node-lifecycle/node-lifecycle/fsm"
 	"github.com/node-lifecycle/node-lifecycle/internal/config"
 	"github.com/node-lifecycle/node-lifecycle/journal"
+	"github.com/node-lifecycle/node-lifecycle/phases"
 )
 
 // books are what the journal says of some slots, by slot.
@@ -86,7 +87,7 @@ func hasFailed(head journal.Head) bool {
 // journal is not its business: history tells of it.
 func lastFailure(v *journal.View, slot string, success uint64) *failure {
 	found, _ := v.Entries(slot, journal.Query{Reverse: true, Limit: 1, After: success, Match: func(e *journal.Entry) bool {
-		return e.To == string(fsm.Failed) || e.Kind == string(fsm.NoteRefused)
+		return e.To == string(fsm.Failed) || e.Kind == string(fsm.NoteRefused) && e.Phase != phases.PhaseReconcile
 	}})
 	if len(found) == 0 {
 		return nil

@@ -67,6 +67,10 @@ func elsewhere(t reflect.Type, name, prefix string) string {
 	return ""
 }
 
+// Nearest returns the candidate that a name which is none of them was probably meant to
+// be; "" if none is near.
+func Nearest(name string, candidates []string) string { return nearest(name, candidates) }
+
 // nearest returns the candidate that name was probably meant to be, "" if none
 // is near. Case and separators do not count: stateDir is state_dir.
 func nearest(name string, candidates []string) string {

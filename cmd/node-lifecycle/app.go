@@ -56,7 +56,7 @@ func (e *environment) app() *cli.App {
 				_, err := fmt.Fprintln(e.stdout, "node-lifecycle", version())
 				return err
 			}
-			return cli.ShowAppHelp(c)
+			return e.showHelp(cli.AppHelpTemplate, c.App)
 		},
 		HideVersion: true, HideHelp: true, HideHelpCommand: true,
 		Writer: e.stdout, ErrWriter: e.stderr,

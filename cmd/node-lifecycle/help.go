@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -55,7 +56,7 @@ func (e *environment) helpCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			switch {
 			case c.NArg() == 0:
-				return cli.ShowAppHelp(c)
+				return e.showHelp(cli.AppHelpTemplate, c.App)
 			case c.NArg() == 1 && c.Args().First() == "exit-codes":
 				return writeExitCodes(e.stdout)
 			}
@@ -87,9 +88,15 @@ func (e *environment) helpOn(c *cli.Context, commands []*cli.Command, path []str
 	case len(path) > 1:
 		return e.helpOn(c, commands[i].Subcommands, path[1:])
 	case len(commands[i].Subcommands) > 0:
-		cli.HelpPrinter(e.stdout, groupHelp, commands[i])
-		return nil
+		return e.showHelp(groupHelp, commands[i])
 	}
-	cli.HelpPrinter(e.stdout, cli.CommandHelpTemplate, commands[i])
-	return nil
+	return e.showHelp(cli.CommandHelpTemplate, commands[i])
+}
+
+// showHelp writes help in one piece: the library's printer keeps a failed write to itself.
+func (e *environment) showHelp(template string, about any) error {
+	var text bytes.Buffer
+	cli.HelpPrinter(&text, template, about)
+	_, err := e.stdout.Write(text.Bytes())
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -168,20 +169,45 @@ func TestExit(t *testing.T) {
 	}
 }
 
+// printing are command lines that print.
+var printing = [][]string{
+	{"status"}, {"history", "kube1"}, {"history", "kube1", "-o", "verbose"}, {"graph"}, {"graph", "--resume"},
+	{"config", "show"}, {"units"}, {"version"}, {"version", "-o", "json"}, {"--version"},
+	{"completion", "bash"}, {"__complete", ""},
+	{"help", "exit-codes"}, {"help"}, {}, {"help", "history"}, {"config", "--help"}, {"--help"},
+}
+
+// Output that cannot be written is an error, whatever it was.
+func TestMain_OutputCannotBeWritten(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, args := range printing {
+		vars := map[string]string{"NODE_LIFECYCLE_CONFIG": os.DevNull, "WORK": t.TempDir()}
+		if !slices.Equal(args, []string{"units"}) {
+			vars["NODE_LIFECYCLE_STATE_DIR"] = t.TempDir()
+		}
+		var stderr bytes.Buffer
+		env := testEnvironment(args, func(name string) string { return vars[name] }, full, &stderr)
+		env.systemd.(*fakeSystemd).dir = t.TempDir()
+		if code := Main(t.Context(), env); code != phases.ExitIO || !strings.Contains(stderr.String(), "no space left on device") {
+			t.Errorf("%v: exit code %d, stderr %q", args, code, stderr.String())
+		}
+	}
+}
+
 // Every command that prints ends well and quietly when its reader has gone.
 func TestMain_ReaderGone(t *testing.T) {
-	for _, args := range [][]string{
-		{"status"}, {"history", "kube1"}, {"history", "kube1", "-o", "verbose"}, {"graph"}, {"graph", "--resume"},
-		{"config", "show"}, {"units"}, {"version"}, {"version", "-o", "json"}, {"--version"},
-		{"completion", "bash"}, {"help", "exit-codes"}, {"__complete", ""},
-	} {
+	for _, args := range printing {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Close()
 		vars := map[string]string{"NODE_LIFECYCLE_CONFIG": os.DevNull, "NODE_LIFECYCLE_STATE_DIR": t.TempDir(), "WORK": t.TempDir()}
-		if args[0] == "units" {
+		if slices.Equal(args, []string{"units"}) {
 			delete(vars, "NODE_LIFECYCLE_STATE_DIR")
 		}
 		var stderr bytes.Buffer

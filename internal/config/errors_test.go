@@ -108,7 +108,7 @@ func TestLoad_Errors(t *testing.T) {
 		{"unit characters", "slots: {kube1: {unit: x y.service}}", `1:23: slots.kube1.unit: "x y.service" is no unit: systemd allows letters, digits and : - _ . \ @ in a name`},
 		{"unit length", "slots: {kube1: {unit: " + strings.Repeat("x", 248) + ".service}}", "1:23: slots.kube1.unit: is longer than systemd's limit of 255 characters"},
 		{"gpu", "slots: {kube1: {gpu: auto}}", `1:22: slots.kube1.gpu: GPU wiring is not available in this version; set it to "off"`},
-		{"gpu word", "slots: {kube1: {gpu: all}}", `1:22: slots.kube1.gpu: must be off, auto or required, not "all"`},
+		{"gpu word", "slots: {kube1: {gpu: all}}", `1:22: slots.kube1.gpu: must be off, the only value yet, not "all"`},
 
 		// Probes.
 		{"two probes in one", "slots: {kube1: {ready: [{http: 'http://a/', exec: [b]}]}}", "1:25: slots.kube1.ready[0]: each probe needs exactly one of units, http and exec, this one has 2"},

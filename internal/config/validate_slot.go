@@ -41,7 +41,7 @@ func gpuFault(value string) string {
 	case GPUAuto, GPURequired:
 		return fmt.Sprintf("GPU wiring is not available in this version; set it to %q", GPUOff)
 	default:
-		return fmt.Sprintf("must be %s, %s or %s, not %q", GPUOff, GPUAuto, GPURequired, value)
+		return fmt.Sprintf("must be %s, the only value yet, not %q", GPUOff, value)
 	}
 }
 

@@ -157,7 +157,7 @@ func (e *environment) say(priority, text string) {
 		priority = ""
 	}
 	for i, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-		if i == 0 {
+		if i == 0 && !e.journald { // journald puts the name in front of every line itself
 			line = "node-lifecycle: " + line
 		}
 		fmt.Fprintln(e.stderr, priority+line)

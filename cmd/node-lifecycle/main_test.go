@@ -226,7 +226,7 @@ func TestComplain(t *testing.T) {
 	err := errors.Join(errors.New("first\n"), errors.New("second"))
 	for journald, want := range map[bool]string{
 		false: "node-lifecycle: first\n\nsecond\n",
-		true:  "<3>node-lifecycle: first\n<3>\n<3>second\n",
+		true:  "<3>first\n<3>\n<3>second\n",
 	} {
 		var stderr bytes.Buffer
 		(&environment{stderr: &stderr, journald: journald}).complain(err)

@@ -15,16 +15,12 @@ const recordSeparator = 0x1e
 // JSONWriter writes values as JSON, each with one call of the underlying
 // Write, so that a reader that follows never sees half of one.
 type JSONWriter struct {
-	w      io.Writer
-	seq    bool
-	indent string
+	w   io.Writer
+	seq bool
 }
 
 // NewJSON writes one value per line.
 func NewJSON(w io.Writer) *JSONWriter { return &JSONWriter{w: w} }
-
-// NewJSONIndent writes values on several lines each, for people.
-func NewJSONIndent(w io.Writer) *JSONWriter { return &JSONWriter{w: w, indent: "  "} }
 
 // NewJSONSeq writes a JSON text sequence (RFC 7464): each value between a
 // record separator and a line end, so that one cut short by a crash does not
@@ -40,7 +36,6 @@ func (j *JSONWriter) Encode(v any) error {
 	}
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", j.indent)
 	if err := enc.Encode(v); err != nil {
 		return err
 	}

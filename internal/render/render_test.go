@@ -298,16 +298,15 @@ func TestJSON(t *testing.T) {
 		{Text: "plain <ü> & \"quoted\"", N: 1},
 		{Text: "\x1b[31m\n\x7f\u009b\u202e\u2028\U000e0041 end"},
 	}
-	var plain, indented, seq bytes.Buffer
+	var plain, seq bytes.Buffer
 	for _, v := range values {
-		for _, j := range []*JSONWriter{NewJSON(&plain), NewJSONIndent(&indented), NewJSONSeq(&seq)} {
+		for _, j := range []*JSONWriter{NewJSON(&plain), NewJSONSeq(&seq)} {
 			if err := j.Encode(v); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	golden(t, "json.golden", plain.String())
-	golden(t, "json-indent.golden", indented.String())
 	golden(t, "json-seq.golden", seq.String())
 
 	for i, text := range strings.Split(seq.String(), "\x1e")[1:] {
@@ -324,7 +323,7 @@ func (c *counter) Write(p []byte) (int, error) { c.calls++; return len(p), nil }
 
 // A reader that follows must never see half of a value.
 func TestJSONWriter_OneWrite(t *testing.T) {
-	for name, j := range map[string]func(io.Writer) *JSONWriter{"json": NewJSON, "indent": NewJSONIndent, "seq": NewJSONSeq} {
+	for name, j := range map[string]func(io.Writer) *JSONWriter{"json": NewJSON, "seq": NewJSONSeq} {
 		var c counter
 		if err := j(&c).Encode(map[string]string{"a": strings.Repeat("x", 100_000)}); err != nil || c.calls != 1 {
 			t.Errorf("%s: %d writes, %v", name, c.calls, err)
@@ -354,10 +353,9 @@ func TestTime(t *testing.T) {
 	at := time.Date(2026, 12, 1, 1, 5, 49, 21_900_000, time.UTC)
 	zone := time.FixedZone("CET", 3600)
 	for got, want := range map[string]string{
-		Time(at, zone):          "2026-12-01 02:05:49 +01:00",
-		Time(at, nil):           "2026-12-01 01:05:49 +00:00",
-		TimeMilli(at, zone):     "2026-12-01 02:05:49.021 +01:00",
-		Time(time.Time{}, zone): "-",
+		TimeMilli(at, zone):          "2026-12-01 02:05:49.021 +01:00",
+		TimeMilli(at, nil):           "2026-12-01 01:05:49.021 +00:00",
+		TimeMilli(time.Time{}, zone): "-",
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)

@@ -76,10 +76,3 @@ func Ago(t, now time.Time) string {
 		return Duration(d) + " ago"
 	}
 }
-
-// Since says since when something holds, as systemctl does: "since Tue
-// 2026-12-01 02:03:11 +01:00; 2h 14min ago". The time is written in its own
-// zone; Parse reads it back.
-func Since(t, now time.Time) string {
-	return "since " + t.Format("Mon 2006-01-02 15:04:05 -07:00") + "; " + Ago(t, now)
-}

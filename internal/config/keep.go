@@ -49,13 +49,13 @@ func Kept(path string, overrides []Override) (*Config, error) {
 	if err := c.read([]string{path}, maxKeptSize); err != nil {
 		return nil, err
 	}
-	return c.complete(nil, overrides)
+	return c.complete(Options{Overrides: overrides})
 }
 
 // Builtin is the configuration without any file.
 func Builtin(getenv func(string) string, overrides []Override) (*Config, error) {
 	c := &Config{origins: map[string]Origin{}}
-	return c.complete(getenv, overrides)
+	return c.complete(Options{Getenv: getenv, Overrides: overrides})
 }
 
 // WithSlot is c with a further slot, whose values are the defaults: for a slot that is

@@ -48,15 +48,15 @@ func Load(o Options) (*Config, error) {
 	if err := c.read(files, maxFileSize); err != nil {
 		return nil, err
 	}
-	return c.complete(o.Getenv, o.Overrides)
+	return c.complete(o)
 }
 
 // complete adds to the files what is stronger and what is weaker than they, and judges
 // the whole.
-func (c *Config) complete(getenv func(string) string, overrides []Override) (*Config, error) {
+func (c *Config) complete(o Options) (*Config, error) {
 	var p problems
-	c.applyEnvironment(getenv, &p)
-	c.applyOverrides(overrides, &p)
+	c.applyEnvironment(o.Getenv, &p)
+	c.applyOverrides(o.Overrides, &p)
 	if err := p.err(); err != nil {
 		return nil, err
 	}

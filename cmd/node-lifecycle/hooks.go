@@ -131,7 +131,7 @@ func (e *environment) reset(c *cli.Context, l *phases.Lifecycle, s slotOf) error
 
 func (e *environment) reconcileCommand() *cli.Command {
 	flags := []cli.Flag{&cli.BoolFlag{Name: "if-needed", Usage: "only if the unit is active and its stack is gone, or its container section, image or devices have changed"}}
-	return e.hookless("reconcile", "restart the unit after a change of configuration or devices; one that is down is started", flags,
+	return e.hookless("reconcile", "restart the unit after a change of configuration or devices; like systemctl restart it starts one that is down", flags,
 		func(c *cli.Context, l *phases.Lifecycle, s slotOf) error {
 			if c.Bool("if-needed") {
 				reason, err := l.ReconcileNeeded(c.Context, s.slot)

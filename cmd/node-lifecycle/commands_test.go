@@ -146,6 +146,8 @@ func (w *world) setUnit(args []string) (err error) {
 			u.Fault = value
 		case "starts":
 			u.StartLimitBurst, err = strconv.Atoi(value)
+		case "restarts":
+			u.NRestarts, err = strconv.Atoi(value)
 		case "exited":
 			u.MainExited, u.MainCode = true, 1
 			u.MainStatus, err = strconv.Atoi(value)

@@ -34,9 +34,10 @@ type slotStatus struct {
 	Failure   *failure `json:"failure,omitempty"`
 	Unit      string   `json:"unit"`
 	UnitState string   `json:"unit_state"`
-	// UnitResult is how systemd says that the last activation ended, unless well, and
-	// UnitDetail why systemd does not answer.
+	// UnitResult is how systemd says that the last activation ended, unless well,
+	// UnitGaveUp that it starts the unit no more, UnitDetail why it does not answer.
 	UnitResult string `json:"unit_result,omitempty"`
+	UnitGaveUp bool   `json:"unit_gave_up,omitempty"`
 	UnitDetail string `json:"unit_detail,omitempty"`
 	Stack      string `json:"stack"`
 	// StackState is what keeps a living stack from running, StackDetail what the engine
@@ -153,6 +154,7 @@ func look(ctx context.Context, backend *container.Controller, s *slotStatus) {
 			if u.Result != "success" {
 				s.UnitResult = u.Result
 			}
+			s.UnitGaveUp = gaveUp(u)
 		}
 	})
 	asking.Go(func() {

@@ -45,7 +45,7 @@ func (s *slotStatus) notes() []string {
 	if s.Attempts > 1 {
 		add("%d attempts in a row have not reached Wired", s.Attempts)
 	}
-	if s.gaveUp() {
+	if s.UnitGaveUp {
 		add("systemd gave up: node-lifecycle reset %s, then systemctl start", s.Slot)
 	}
 	if s.Unconfigured {
@@ -68,10 +68,12 @@ func (f *failure) String() string {
 	return words
 }
 
-// gaveUp reports whether systemd starts the unit no more by itself, and not when asked
-// either.
-func (s *slotStatus) gaveUp() bool {
-	return s.UnitState == "failed" && s.UnitResult == "start-limit-hit"
+// gaveUp reports whether the unit has run into its start limit: systemd starts it no more
+// by itself, and not when asked either. It says so only when nothing else had failed
+// before; otherwise its automatic restarts tell.
+func gaveUp(u container.UnitStatus) bool {
+	return u.ActiveState == "failed" &&
+		(u.Result == "start-limit-hit" || u.StartLimitBurst > 0 && u.NRestarts >= u.StartLimitBurst)
 }
 
 // reason is why the engine or systemd did not answer, without what it was asked.

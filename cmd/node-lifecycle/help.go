@@ -19,7 +19,7 @@ var exitCodes = []struct {
 	{"0", "done, or nothing to do"},
 	{"3", "status SLOT: the slot is not up, or the journal and the world disagree"},
 	{"4", "status, history, graph: there is no such slot"},
-	{"64", "the command line cannot be understood; in a phase also: there is no such slot"},
+	{"64", "the command line cannot be understood; from what acts on a slot (a phase, run, stop, reset) also: there is no such slot"},
 	{"69", "the container engine or systemd cannot be reached, or what must be proven cannot be"},
 	{"70", "a bug in node-lifecycle"},
 	{"73", "the journal cannot be created: its directory or file has the wrong owner, mode or type; or a unit file cannot"},

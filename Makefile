@@ -40,11 +40,12 @@ bench: ## the goals, each as a RATIO; needs root and strace
 
 .PHONY: reliability
 reliability: ## the protocol searched, hooks killed and racing; prints SUITE lines
-	RELIABILITY=short $(GO) test -v -count=1 -timeout 5m -run TestModel ./phases
+	RELIABILITY=short $(GO) test -v -count=1 -timeout 15m -run 'TestModel|TestSim|TestFaultN' ./phases
 	RELIABILITY=short $(GO) test -v -count=1 -timeout 15m ./test/reliability
 
 .PHONY: reliability-long
 reliability-long: ## the same with many more cases
+	RELIABILITY=long $(GO) test -v -count=1 -timeout 10h -run 'TestModel|TestSim|TestFaultN' ./phases
 	RELIABILITY=long $(GO) test -v -count=1 -timeout 90m ./test/reliability
 
 .PHONY: mutants

@@ -52,9 +52,6 @@ var askingNames = [...]string{
 	"reads head", "reads claim", "commits", "ends its look", "unlocks the host", "unlocks the slot", "asks about its own unit",
 }
 
-// scheduled reports whether others may act before the request is answered.
-func (k asking) scheduled() bool { return k < askHead }
-
 // request is one thing a process asks; it stays what it is as long as it is not answered.
 type request struct {
 	kind  asking
@@ -106,6 +103,7 @@ type machine struct {
 	runID     string
 	epoch     uint64 // what the claim's epoch is called in here
 	pid       int
+	err       error // what it ended with
 }
 
 // program is what a kind of process executes.
@@ -133,6 +131,7 @@ func (p *program) boot(lifecycle func(*machine) *Lifecycle) *machine {
 		} else {
 			err = p.main(ctx, l, modelSlots[p.slot])
 		}
+		m.err = err
 		m.post(request{kind: askExit, ok: err == nil})
 	}()
 	m.await()

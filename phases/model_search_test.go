@@ -36,8 +36,15 @@ type variant struct {
 func init() {
 	product := preStartSteps[0].do
 	preStartSteps[0].do = func(ctx context.Context, r *run) (outcome, error) {
-		if b, ok := r.l.ledger.(modelLedger); ok && b.v.precheck != nil {
-			return b.v.precheck(ctx, r)
+		var v *variant
+		switch b := r.l.ledger.(type) {
+		case modelLedger:
+			v = b.v
+		case simLedger:
+			v = b.h.v
+		}
+		if v != nil && v.precheck != nil {
+			return v.precheck(ctx, r)
 		}
 		return product(ctx, r)
 	}

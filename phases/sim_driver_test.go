@@ -2,7 +2,9 @@ package phases
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,14 +30,15 @@ type simHost struct {
 	mu    sync.Mutex
 	acked map[string]string // id of an entry that the journal has answered for: its slot
 	trace []string
+	bugs  []string // errors that say of nothing what it means
 }
 
-func newSimHost(dir string) *simHost {
+func newSimHost(dir string, v *variant) *simHost {
 	h := &simHost{
 		journal: journal.New(dir, journal.Options{Preallocate: -1}),
 		boot:    1, living: map[int]bool{}, acked: map[string]string{},
 	}
-	h.model = newModel(&variant{}, h)
+	h.model = newModel(v, h)
 	h.world.started = 1
 	return h
 }
@@ -47,7 +50,7 @@ func (h *simHost) begin(p *program, slot, role int) int32 {
 	pid := h.pids
 	activation := activationName(h.world.units[slot].activation)
 	m := p.boot(func(m *machine) *Lifecycle {
-		l := (&variant{}).lifecycle(m, p)
+		l := h.v.lifecycle(m, p)
 		l.Host = simBoot{h, fmt.Sprint("boot-", h.boot)}
 		l.Self.PID, l.Self.Start = pid, 1
 		if l.Self.Activation != "" {
@@ -77,6 +80,9 @@ func (h *simHost) end(slot, role int) {
 	}
 	h.machines[slot][role] = nil
 	delete(h.living, m.pid)
+	if m.pending.kind == askExit && ExitCode(m.err) == ExitBug && !errors.Is(m.err, errModelFault) {
+		h.bugs = append(h.bugs, who(slot, role)+": "+m.err.Error())
+	}
 	m.kill()
 }
 
@@ -177,6 +183,8 @@ func (h *simHost) wrong(ctx context.Context) string {
 	}
 	heads, claim, err := h.books(ctx)
 	switch {
+	case len(h.bugs) > 0:
+		return "an error that nobody has thought of: " + strings.Join(h.bugs, "; ")
 	case err != nil:
 		return "the books cannot be read: " + err.Error()
 	case stateOf(heads[0]).Live() && stateOf(heads[1]).Live():

@@ -40,14 +40,18 @@ func (h *simHost) split() (plain, budgeted []move) {
 
 // refresh sees to processes whose time ran out while another one's did.
 func (h *simHost) refresh() {
-	for s := range h.machines {
-		for r, m := range h.machines[s] {
-			if m == nil || m.pending.ctx == nil || m.pending.ctx.Err() == nil {
-				continue
+	for again := true; again; {
+		again = false
+		for s := range h.machines {
+			for r, m := range h.machines[s] {
+				if m == nil || m.pending.ctx == nil || m.pending.ctx.Err() == nil || m.pending.kind == askAttend {
+					continue
+				}
+				again = true
+				m.await()
+				h.world.procs[s][r].sent = false
+				h.proceed(&h.world, s, r)
 			}
-			m.await()
-			h.world.procs[s][r].sent = false
-			h.proceed(&h.world, s, r)
 		}
 	}
 }
@@ -133,9 +137,9 @@ type simulated struct {
 }
 
 // simulate is one run: a schedule, and in it misfortunes that follow from the seed.
-func simulate(ctx context.Context, dir string, seed uint64) (out simulated) {
+func simulate(ctx context.Context, dir string, v *variant, seed uint64) (out simulated) {
 	choose := rand.New(rand.NewPCG(seed, 1))
-	h := newSimHost(dir)
+	h := newSimHost(dir, v)
 	defer func() { h.close(); out.trace = h.trace }()
 	few := func(n int) uint8 { return uint8(choose.IntN(n + 1)) }
 	h.world.left = budget{
@@ -205,7 +209,7 @@ func TestSim(t *testing.T) {
 		workers.Go(func() {
 			for i := next.Add(1); i <= int64(runs) && !t.Failed(); i = next.Add(1) {
 				seed := first + uint64(i)
-				out := simulateOnce(t, seed)
+				out := simulateOnce(t, &variant{}, seed)
 				places.Store(out.crashes, true)
 				if out.faults > 0 {
 					faulty.Add(1)
@@ -237,6 +241,30 @@ func TestSim(t *testing.T) {
 	}
 }
 
+// TestSim_Mutants breaks the protocol and demands that the suite sees it.
+func TestSim_Mutants(t *testing.T) {
+	if os.Getenv("RELIABILITY") == "" {
+		t.Skip("takes half a minute; run it with: make reliability")
+	}
+	for _, v := range []variant{
+		{name: "evidence from before the lock", want: twoStacks, precheck: rules{early: true, noEpoch: true}.precheck, noFence: true},
+		{name: "a claim ends with its unit", want: twoStacks, precheck: rules{judge: unitAlone}.precheck, noFence: true},
+		{name: "the peer's books left as they are", want: bothUp, precheck: rules{noBooks: true}.precheck},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			const most = 600
+			for seed := range uint64(most) {
+				if out := simulateOnce(t, &v, seed); out.wrong != "" {
+					t.Logf("seed %d: %s", seed, out.wrong)
+					return
+				}
+			}
+			t.Errorf("survived %d runs", most)
+		})
+	}
+}
+
 func simSeed(t *testing.T) uint64 {
 	text := os.Getenv("RELIABILITY_SEED")
 	if text == "" {
@@ -249,10 +277,10 @@ func simSeed(t *testing.T) uint64 {
 	return n
 }
 
-func simulateOnce(t *testing.T, seed uint64) (out simulated) {
+func simulateOnce(t *testing.T, v *variant, seed uint64) (out simulated) {
 	dir := simDir(t)
 	defer os.RemoveAll(dir)
-	synctest.Test(t, func(t *testing.T) { out = simulate(t.Context(), filepath.Join(dir, "state"), seed) })
+	synctest.Test(t, func(t *testing.T) { out = simulate(t.Context(), filepath.Join(dir, "state"), v, seed) })
 	return out
 }
 

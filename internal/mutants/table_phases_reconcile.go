@@ -108,7 +108,7 @@ var resumeMutants = []mutant{
 	},
 	{
 		Name: "resume-settles-what-failed", Pkg: "phases", Run: "TestResume",
-		Edits:  edit(resumeFile, "{fsm.Failed, CutBetween, false, ResumeNothing,", "{fsm.Failed, CutBetween, false, ResumeSettle,"),
+		Edits:  edit(resumeFile, "{fsm.Failed, CutBetween, false, ResumeClear,", "{fsm.Failed, CutBetween, false, ResumeSettle,"),
 		Breaks: "every resume writes another entry about a failure that is long over",
 	},
 	{

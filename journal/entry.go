@@ -11,8 +11,8 @@ import (
 // kind is a note, which changes no state.
 const KindTransition = "transition"
 
-// entryVersion is the version of an entry's JSON that this package writes.
-const entryVersion = 1
+// EntryVersion is the version of an entry's JSON that this package writes.
+const EntryVersion = 1
 
 // maxEntry is how many bytes an entry may take as stored. It stays below 4 KiB
 // so that one entry with its key and headers fits one page of the database.
@@ -170,5 +170,5 @@ func decodeEntry(slot string, key, value []byte) (Entry, error) {
 // why it cannot be read.
 func isNewer(payload []byte) bool {
 	var version struct{ V int }
-	return json.Unmarshal(payload, &version) == nil && version.V > entryVersion
+	return json.Unmarshal(payload, &version) == nil && version.V > EntryVersion
 }

@@ -16,7 +16,7 @@ import (
 // mustStore encodes e and reads it back.
 func mustStore(t rapid.TB, e Entry) (stored []byte, back Entry) {
 	t.Helper()
-	e.V, e.Seq, e.Slot = entryVersion, max(e.Seq, 1), "kube1"
+	e.V, e.Seq, e.Slot = EntryVersion, max(e.Seq, 1), "kube1"
 	stored, err := encodeEntry(&e)
 	if err != nil {
 		t.Fatal(err)

@@ -62,7 +62,7 @@ func (t *Tx) Append(slot string, e Entry, evidence []byte) (Entry, error) {
 }
 
 func (t *Tx) append(s *slotState, e *Entry, evidence []byte) error {
-	e.V, e.Seq, e.Slot, e.Prev, e.EvidenceSize = entryVersion, s.head.Seq+1, s.name, s.head.Hash, len(evidence)
+	e.V, e.Seq, e.Slot, e.Prev, e.EvidenceSize = EntryVersion, s.head.Seq+1, s.name, s.head.Hash, len(evidence)
 	value, err := encodeEntry(e)
 	if err != nil {
 		return invalid(opAppend, t.h.path, "", "entry %q of %s: %w", e.ID, s.name, err)

@@ -16,6 +16,13 @@ type Aliver interface {
 	Alive(ctx context.Context, slot string) (alive bool, detail string, err error)
 }
 
+// Strayer tells of a living stack that a slot must not run beside although it is not its
+// peer's: one whose slot is configured no more, or was this slot's peer when it was
+// started.
+type Strayer interface {
+	Stray(ctx context.Context, slot string) (alive bool, detail string, err error)
+}
+
 // Deceased tells whether the stack of the current start has already ended. A stack
 // that has not been started yet has not.
 type Deceased interface {

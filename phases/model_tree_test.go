@@ -122,6 +122,7 @@ func modelPrograms(slot uint8, outside bool) [roles]*program {
 // lifecycle is a process's own, with the world behind it.
 func (v *variant) lifecycle(m *machine, p *program) *Lifecycle {
 	slot := modelSlots[p.slot]
+	m.blind = v.runAnyway && p.name == phaseRun
 	l := &Lifecycle{
 		Controller: v.controller(m),
 		Peer:       func(s string) string { return modelSlots[1-slotIndex(s)] },

@@ -2,6 +2,7 @@ package phases
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/node-lifecycle/node-lifecycle/fsm"
@@ -12,6 +13,7 @@ import (
 type verdict struct {
 	cause    Cause // "": the peer is down
 	detail   string
+	hint     string
 	evidence string // "weak" or "unit" when there was less than a look at the stack
 	err      error
 }
@@ -21,27 +23,74 @@ func peerDown(detail, evidence string) verdict { return verdict{detail: detail, 
 // lookAtPeer decides whether the peer is proven down. It must be called under the host
 // lock, or its answer is only advice. "Unknown" is never "no".
 func (r *run) lookAtPeer(ctx context.Context) verdict {
-	if r.peer == "" {
-		return peerDown("the slot has no peer", "")
-	}
 	if err := r.load(ctx); err != nil {
 		return verdict{cause: causeOf(err, CauseJournal), err: err}
 	}
-	able, ok := r.l.Controller.(Aliver)
-	if !ok {
-		return r.lookWeakly(ctx)
+	v := r.lookAtStacks(ctx)
+	if v.cause != "" || r.peer == "" {
+		return v
 	}
-	alive, detail, err := able.Alive(ctx, r.peer)
-	switch {
-	case err != nil:
-		return verdict{cause: CausePeerUnknown, err: fmt.Errorf("cannot prove that %s is down: %w", r.peer, err)}
-	case alive:
-		return verdict{cause: CausePeerAlive, err: fmt.Errorf("the peer %s is alive: %s", r.peer, detail)}
+	if _, ok := r.l.Controller.(Aliver); !ok {
+		return r.lookWeakly(ctx)
 	}
 	if v, ok := r.lookAtPeerUnit(ctx); ok {
 		return v
 	}
+	return v
+}
+
+// lookAtStacks looks at the stacks that this one must not run beside: the peer's, and what
+// was one before the configuration changed.
+func (r *run) lookAtStacks(ctx context.Context) verdict {
+	if able, ok := r.l.Controller.(Strayer); ok {
+		alive, detail, err := able.Stray(ctx, r.slot)
+		switch {
+		case err != nil:
+			return r.unknown(ctx, "cannot prove that no stack of an earlier configuration is up", err)
+		case alive:
+			return verdict{cause: CausePeerAlive, err: fmt.Errorf("another stack is alive: %s", detail), hint: "stop it first, with node-lifecycle stop or with the engine's own command"}
+		}
+	}
+	if r.peer == "" {
+		return peerDown("the slot has no peer", "")
+	}
+	able, ok := r.l.Controller.(Aliver)
+	if !ok {
+		return verdict{}
+	}
+	alive, detail, err := able.Alive(ctx, r.peer)
+	switch {
+	case err != nil:
+		return r.unknown(ctx, "cannot prove that "+r.peer+" is down", err)
+	case alive:
+		return verdict{cause: CausePeerAlive, err: fmt.Errorf("the peer %s is alive: %s", r.peer, detail), hint: r.howToStopPeer(ctx)}
+	}
 	return peerDown(r.peer+" is down: "+detail, "")
+}
+
+// unknown is the verdict when something could not be found out. A phase that was told to
+// end has not found out that the engine is silent.
+func (r *run) unknown(ctx context.Context, what string, err error) verdict {
+	if ctx.Err() != nil {
+		return verdict{cause: causeOf(endOf(ctx), CauseTimeout), err: cutShort(ctx, fmt.Errorf("%s: %w", what, err))}
+	}
+	v := verdict{cause: CausePeerUnknown, err: fmt.Errorf("%s: %w", what, err)}
+	var away unreachable
+	if errors.As(err, &away) && away.Unreachable() {
+		v.hint = "see that the container engine and systemd answer, then start again"
+	}
+	return v
+}
+
+// howToStopPeer says what ends the peer's stack: systemd has nothing to stop where a stack
+// has outlived its unit.
+func (r *run) howToStopPeer(ctx context.Context) string {
+	if r.l.Supervisor != nil {
+		if u, err := r.l.Supervisor.Unit(ctx, r.peer); err == nil && u.Down() {
+			return fmt.Sprintf("its unit is down; end it with node-lifecycle resume %s, or by hand", r.peer)
+		}
+	}
+	return fmt.Sprintf("stop %s first", r.peer)
 }
 
 // lookAtPeerUnit asks for the unit's evidence where the claim makes it necessary: a
@@ -55,13 +104,16 @@ func (r *run) lookAtPeerUnit(ctx context.Context) (v verdict, ok bool) {
 	u, err := r.l.Supervisor.Unit(ctx, r.peer)
 	switch {
 	case err != nil:
-		return verdict{cause: CausePeerUnknown, err: fmt.Errorf("cannot prove that %s is down: %w", r.peer, err)}, true
+		return r.unknown(ctx, "cannot prove that "+r.peer+" is down", err), true
 	case u.Down():
 		return v, false
 	case r.claim.Unknown && u.beforeMain() && r.goesFirst():
 		return v, false
 	}
-	return verdict{cause: CausePeerAlive, err: fmt.Errorf("the peer %s holds the claim and its unit %s is %s", r.peer, u.Name, describe(u))}, true
+	return verdict{
+		cause: CausePeerAlive, hint: fmt.Sprintf("stop %s first", r.peer),
+		err: fmt.Errorf("the peer %s holds the claim and its unit %s is %s", r.peer, u.Name, describe(u)),
+	}, true
 }
 
 // goesFirst breaks the tie of two slots that start at once while nobody knows whose
@@ -90,28 +142,19 @@ func (r *run) lookWeakly(ctx context.Context) verdict {
 		return verdict{cause: causeOf(err, CauseJournal), err: err}
 	}
 	if r.l.runLives(open) {
-		return verdict{cause: CausePeerAlive, err: fmt.Errorf("%s of the peer %s is running (pid %d)", open.Phase, r.peer, open.PID)}
+		return verdict{cause: CausePeerAlive, err: fmt.Errorf("%s of the peer %s is running (pid %d)", open.Phase, r.peer, open.PID), hint: "wait for it to end"}
 	}
 	running, detail, err := r.l.Controller.Running(ctx, r.peer)
 	switch {
 	case err != nil:
-		return verdict{cause: CausePeerUnknown, err: fmt.Errorf("cannot prove that %s is down: %w", r.peer, err)}
+		return r.unknown(ctx, "cannot prove that "+r.peer+" is down", err)
 	case running:
-		return verdict{cause: CausePeerAlive, err: fmt.Errorf("the peer %s is running", r.peer)}
+		return verdict{cause: CausePeerAlive, err: fmt.Errorf("the peer %s is running", r.peer), hint: fmt.Sprintf("stop %s first", r.peer)}
 	}
 	return peerDown(r.peer+" is not running: "+detail, "weak")
 }
 
-func (v verdict) error(r *run) *Error {
-	e := &Error{Cause: v.cause, Err: v.err}
-	switch v.cause {
-	case CausePeerAlive:
-		e.Hint = fmt.Sprintf("stop %s first", r.peer)
-	case CausePeerUnknown:
-		e.Hint = "see that the container engine and systemd answer, then start again"
-	}
-	return e
-}
+func (v verdict) error() *Error { return &Error{Cause: v.cause, Err: v.err, Hint: v.hint} }
 
 // fencePeer makes a late start of the peer fail. weak says that it only made it
 // unlikely, so that the peer has to be looked at again.
@@ -124,13 +167,13 @@ func (r *run) fencePeer(ctx context.Context) (detail string, weak bool, err erro
 	if err == nil {
 		return detail, weak, nil
 	}
-	v := verdict{cause: CausePeerUnknown, err: fmt.Errorf("cannot fence %s: %w", r.peer, err)}
+	v := r.unknown(ctx, "cannot fence "+r.peer, err)
 	if again, ok := r.l.Controller.(Aliver); ok {
 		if alive, seen, lookErr := again.Alive(ctx, r.peer); lookErr == nil && alive {
-			v = verdict{cause: CausePeerAlive, err: fmt.Errorf("the peer %s came alive while it was being fenced: %s", r.peer, seen)}
+			v = verdict{cause: CausePeerAlive, err: fmt.Errorf("the peer %s came alive while it was being fenced: %s", r.peer, seen), hint: r.howToStopPeer(ctx)}
 		}
 	}
-	return "", false, v.error(r)
+	return "", false, v.error()
 }
 
 // stillDown looks at the peer once more, where the fence could not be a real one.
@@ -141,7 +184,7 @@ func (r *run) stillDown(ctx context.Context) error {
 	}
 	alive, detail, err := able.Alive(ctx, r.peer)
 	if err != nil {
-		return verdict{cause: CausePeerUnknown, err: fmt.Errorf("cannot prove that %s is still down: %w", r.peer, err)}.error(r)
+		return r.unknown(ctx, "cannot prove that "+r.peer+" is still down", err).error()
 	}
 	if alive {
 		return &Error{
@@ -238,7 +281,7 @@ func (l *Lifecycle) PeerCheck(ctx context.Context, slot string) error {
 		if v.cause == "" {
 			return nil
 		}
-		err = v.error(r)
+		err = v.error()
 	}
 	f := &Error{Cause: causeOf(err, CausePeerUnknown), Err: err}
 	if inner, ok := err.(*Error); ok {
@@ -263,7 +306,7 @@ func (r *run) lookAtLastHolder(ctx context.Context) verdict {
 	}
 	u, err := r.l.Supervisor.Unit(ctx, r.peer)
 	if err != nil {
-		return verdict{cause: CausePeerUnknown, err: fmt.Errorf("cannot know whether %s is being started: %w", r.peer, err)}
+		return r.unknown(ctx, "cannot know whether "+r.peer+" is being started", err)
 	}
 	if !u.Starting() {
 		return verdict{}

@@ -179,6 +179,9 @@ func (r *run) stackDied(ctx context.Context) error {
 			return word
 		}
 		died := &Error{Cause: CauseStackDied, Err: fmt.Errorf("the main process of %s ended: %s", u.Name, exitText(u.MainCode, u.MainStatus))}
+		if u.MainCode != exitedByItself {
+			died.Cause = CauseRunDied
+		}
 		if alive, err := r.ownStackAlive(ctx); err == nil && alive {
 			died.Cause, died.Err = CauseRunDied, fmt.Errorf("%w, and the stack lives on", died.Err)
 		}
@@ -203,12 +206,19 @@ func (r *run) wordOfRun(ctx context.Context) *Error {
 	if err != nil || word.Error == "" {
 		return nil
 	}
-	return &Error{Cause: Cause(word.Cause), Err: fmt.Errorf("run did not start the stack: %s", word.Error), Hint: word.Detail}
+	cause := Cause(word.Cause)
+	if cause == CauseInterrupted {
+		cause = CauseRunDied // it is run that was told to end
+	}
+	return &Error{Cause: cause, Err: fmt.Errorf("run did not start the stack: %s", word.Error), Hint: word.Detail}
 }
+
+// exitedByItself is the code of wait(2) for a process that was not killed (CLD_EXITED).
+const exitedByItself = 1
 
 // exitText names how a process ended, from the code and status that wait(2) gives.
 func exitText(code, status int) string {
-	if code == 1 { // CLD_EXITED
+	if code == exitedByItself {
 		return fmt.Sprintf("exit code %d", status)
 	}
 	return fmt.Sprintf("signal %d", status)

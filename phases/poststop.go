@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -236,12 +237,18 @@ func (r *run) stopUnrecorded(ctx context.Context, info StopInfo, why error) erro
 	if err == nil {
 		return nil
 	}
-	return &Error{Slot: r.slot, Phase: r.phase, Step: r.step, Cause: CauseUnproven, Err: err}
+	f := r.unproven(err)
+	var inner *Error
+	if errors.As(err, &inner) {
+		f.Err, f.Hint = inner.Err, cmp.Or(inner.Hint, f.Hint)
+	}
+	f.Slot, f.Phase, f.Step = r.slot, r.phase, r.step
+	return f
 }
 
 func (r *run) unrecorded(o op, why error) {
 	e := r.stamp(o.entry)
-	e.Kind, e.Slot = string(o.note), r.slot
+	e.V, e.Kind, e.Slot = journal.EntryVersion, string(o.note), r.slot
 	if e.Error == "" {
 		e.Error = "not in the journal: " + why.Error()
 	}

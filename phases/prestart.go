@@ -116,7 +116,7 @@ func precheck(ctx context.Context, r *run) (out outcome, err error) {
 	}
 	v := r.lookAtPeer(ctx)
 	if v.cause != "" {
-		return out, v.error(r)
+		return out, v.error()
 	}
 	fenced, weak, err := r.fencePeer(ctx)
 	if err != nil {

@@ -143,7 +143,7 @@ func (l *Lifecycle) Resume(ctx context.Context, slot string) (Resumption, error)
 	if err := r.load(ctx); err != nil {
 		return ResumeNothing, &Error{Slot: slot, Phase: r.phase, Cause: causeOf(err, CauseJournal), Err: err}
 	}
-	if r.neverRan() || l.runLives(r.head.Open) {
+	if l.runLives(r.head.Open) || r.neverRan() && !r.unknownSurvivor(ctx) {
 		return ResumeNothing, nil
 	}
 	release, err := r.lockForResume(ctx)
@@ -250,6 +250,17 @@ func (r *run) neverRan() bool {
 	return r.head.State == "" && r.head.Open == nil && !r.claim.Unknown
 }
 
+// unknownSurvivor reports whether a stack of ours lives of which the books know nothing, as
+// when somebody has deleted the journal. An engine that does not answer is no reason to
+// fail: at a boot it may not be up yet.
+func (r *run) unknownSurvivor(ctx context.Context) bool {
+	if !r.owns(r.slot) {
+		return false
+	}
+	alive, err := r.ownStackAlive(ctx)
+	return err == nil && alive
+}
+
 // somethingLeft reports whether the unit is down and has left its claim or its stack. A
 // boot leaves no stacks, so that the engine, which may not be up yet, need not be asked.
 func (r *run) somethingLeft(ctx context.Context, unit UnitStatus) (bool, error) {
@@ -258,7 +269,7 @@ func (r *run) somethingLeft(ctx context.Context, unit UnitStatus) (bool, error) 
 		return false, nil
 	case r.claim.Holder == r.slot:
 		return true, nil
-	case r.head.Boot != r.boot() && !r.claim.Unknown:
+	case r.head.State != "" && r.head.Boot != r.boot() && !r.claim.Unknown:
 		return false, nil
 	}
 	return r.ownStackAlive(ctx)

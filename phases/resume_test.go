@@ -109,7 +109,7 @@ func TestResume_EveryCell(t *testing.T) {
 					if state == fsm.Stopped {
 						state = ""
 					}
-					left := !rule.UnitOurs && rule.State != fsm.Stopped // its claim, and perhaps its stack
+					left := !rule.UnitOurs && (alive || rule.State != fsm.Stopped) // its stack, its claim
 					switch {
 					case (rule.Do == phases.ResumeClose || rule.Do == phases.ResumeClear) && left:
 						want(t, did, phases.ResumeClear)
@@ -156,20 +156,47 @@ func TestResume_EveryCell(t *testing.T) {
 	}
 }
 
-// A stack that is alive although a lost journal knows nothing of it is ended; beside books
-// that are whole, a slot that never ran is left alone.
+// A stack of ours that is alive although the books know nothing of it is ended. One that
+// somebody else's command has started is, beside books that are whole, left alone.
 func TestResume_AfterALostJournal(t *testing.T) {
-	for _, lost := range []bool{true, false} {
+	for _, tc := range []struct {
+		name          string
+		unknown, ours bool
+		ended         bool
+	}{
+		{"the claim is unknown", true, true, true},
+		{"the journal was deleted", false, true, true},
+		{"the claim is unknown, and the stack somebody else's", true, false, true},
+		{"a stack that never was a slot's", false, false, false},
+	} {
 		w := newWorld(t)
-		w.claimOf(func(c *journal.Claim) { c.Unknown = lost })
+		w.claimOf(func(c *journal.Claim) { c.Unknown = tc.unknown })
 		w.up("kube1")
-		did, err := w.lifecycle("kube1", "").Resume(t.Context(), "kube1")
+		l := w.lifecycle("kube1", "")
+		if !tc.ours {
+			l.Controller = notOurs{w}
+		}
+		did, err := l.Resume(t.Context(), "kube1")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if left := w.stack("kube1") != nil; left == lost || (did == phases.ResumeClear) != lost {
-			t.Errorf("journal lost: %v; resume did %q, the stack is left: %v", lost, did, left)
+		if left := w.stack("kube1") != nil; left == tc.ended || (did == phases.ResumeClear) != tc.ended {
+			t.Errorf("%s: resume did %q, the stack is left: %v", tc.name, did, left)
 		}
+	}
+}
+
+// notOurs is a world in which other people's commands start the stacks.
+type notOurs struct{ *world }
+
+func (notOurs) Owns(string) bool { return false }
+
+// Beside an engine that does not answer there is nothing to say of a slot that never ran.
+func TestResume_NeverRanAndTheEngineIsAway(t *testing.T) {
+	w := newWorld(t)
+	w.fail["Alive kube1"] = errEngineGone
+	if did, err := w.lifecycle("kube1", "").Resume(t.Context(), "kube1"); did != phases.ResumeNothing || err != nil {
+		t.Errorf("%q, %v", did, err)
 	}
 }
 

@@ -224,13 +224,17 @@ func count(h *journal.Head, e *journal.Entry) {
 		h.Attempts, h.LastSuccess = 0, e.Seq
 	case e.Event == string(fsm.EventStopped) && e.From != string(fsm.Wired):
 		h.Attempts = max(0, h.Attempts-1)
-	case e.Kind == string(fsm.NoteRefused) && e.Cause != string(CausePeerAlive) && startedBy(e):
+	case e.Kind == string(fsm.NoteRefused) && countsAsAttempt(Cause(e.Cause)) && startedBy(e):
 		h.Attempts++
 		pinFailure(h, e.Seq)
 	case e.Event == string(fsm.EventFailed), e.Event == string(fsm.EventLost):
 		pinFailure(h, e.Seq)
 	}
 }
+
+// countsAsAttempt reports whether a start that was refused so was one in vain: not beside a
+// living peer, and not when somebody asked for its end.
+func countsAsAttempt(c Cause) bool { return c != CausePeerAlive && c != CauseInterrupted }
 
 func pinFailure(h *journal.Head, seq uint64) {
 	if h.FirstFailure <= h.LastSuccess {

@@ -57,6 +57,10 @@ func (r *run) startStack(ctx context.Context, starter Starter) (string, error) {
 	if err := r.checkClaim(); err != nil {
 		return "", r.refuse(ctx, CauseClaim, err, "the stack is started through the unit, after its pre-start")
 	}
+	// The claim should have said it all. It has not where somebody keeps two journals.
+	if v := r.lookAtStacks(ctx); v.cause != "" {
+		return "", r.refuse(ctx, v.cause, v.err, v.hint)
+	}
 	id, moved, err := starter.Start(ctx, r.slot, r.claim.Epoch, r.boot(), r.activation())
 	entry := journal.Entry{Step: r.step, Detail: joinDetails(id, moved), Attrs: attr("epoch", fmt.Sprint(r.claim.Epoch))}
 	writing, done := r.forLastWords(ctx)

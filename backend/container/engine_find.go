@@ -69,9 +69,19 @@ func (c *Controller) objects(ctx context.Context, s Slot) ([]object, error) {
 		if err != nil {
 			return nil, err
 		}
-		if found && o.ours(s) {
-			byID[o.ID] = o
+		if !found || !o.ours(s) {
+			continue
 		}
+		if o.name != s.Container && !isKept(s.Container, o.name) {
+			inherited, err := c.inherited(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			if inherited {
+				continue
+			}
+		}
+		byID[o.ID] = o
 	}
 	for _, name := range []string{s.Container, s.Container + fencedSuffix} {
 		o, found, err := c.inspectNamed(ctx, name)

@@ -19,6 +19,7 @@ import (
 var (
 	_ phases.Controller   = (*container.Controller)(nil)
 	_ phases.Aliver       = (*container.Controller)(nil)
+	_ phases.Strayer      = (*container.Controller)(nil)
 	_ phases.Deceased     = (*container.Controller)(nil)
 	_ phases.Fencer       = (*container.Controller)(nil)
 	_ phases.Changer      = (*container.Controller)(nil)

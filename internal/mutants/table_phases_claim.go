@@ -50,7 +50,7 @@ var claimMutants = []mutant{
 	},
 	{
 		Name: "unknown-unit-is-no", Pkg: "phases", Run: "TestPreStart", Cheap: true,
-		Edits: edit(peerFile, "case err != nil:\n\t\treturn verdict{cause: CausePeerUnknown, err: fmt.Errorf(\"cannot prove that %s is down: %w\", r.peer, err)}, true\n\tcase u.Down():",
+		Edits: edit(peerFile, "case err != nil:\n\t\treturn r.unknown(ctx, \"cannot prove that \"+r.peer+\" is down\", err), true\n\tcase u.Down():",
 			"case err != nil, u.Down():"),
 		Breaks: "two stacks run: systemd does not answer, and the peer is between its claim and its start",
 	},
@@ -83,6 +83,16 @@ var claimMutants = []mutant{
 		Name: "both-go-first", Pkg: "phases", Run: "TestPreStart",
 		Edits:  edit(peerFile, "r.owns(r.peer) || r.slot < r.peer", "r.owns(r.peer) || r.slot != r.peer"),
 		Breaks: "two stacks run: two plain processes started at once after a lost journal, neither asks for the claim",
+	},
+	{
+		Name: "forgotten-stacks-are-not-looked-for", Pkg: "phases", Run: "TestStray", Cheap: true,
+		Edits:  edit(peerFile, "\t\tcase alive:\n\t\t\treturn verdict{cause: CausePeerAlive, err: fmt.Errorf(\"another stack", "\t\tcase alive && ctx.Err() != nil:\n\t\t\treturn verdict{cause: CausePeerAlive, err: fmt.Errorf(\"another stack"),
+		Breaks: "two stacks run: the slots were renamed while one was up",
+	},
+	{
+		Name: "run-trusts-its-claim-alone", Pkg: "phases", Run: "TestRunStack_LooksAtThePeer",
+		Edits:  edit("phases/runstack.go", "if v := r.lookAtStacks(ctx); v.cause != \"\" {", "if v := r.lookAtStacks(ctx); v.cause != \"\" && ctx.Err() != nil {"),
+		Breaks: "two stacks run: the units of one host keep two journals",
 	},
 	{
 		Name: "unit-with-a-job-is-down", Pkg: "phases", Run: "TestPreStart|TestPeerCheck", Cheap: true,

@@ -118,7 +118,7 @@ var resumeMutants = []mutant{
 	},
 	{
 		Name: "resume-beside-a-living-run", Pkg: "phases", Run: "TestResume",
-		Edits:  edit(resumeFile, " || l.runLives(r.head.Open) {", " {"),
+		Edits:  edit(resumeFile, "if l.runLives(r.head.Open) || ", "if "),
 		Breaks: "resume waits for, and then settles, a run that is at work",
 	},
 	{

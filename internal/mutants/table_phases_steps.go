@@ -93,7 +93,7 @@ var stepMutants = []mutant{
 	},
 	{
 		Name: "living-peer-counts-as-an-attempt", Pkg: "phases", Run: "TestPostStop|TestAttempts", Cheap: true,
-		Edits:  edit(runFile, "e.Cause != string(CausePeerAlive) && startedBy(e)", "startedBy(e)"),
+		Edits:  edit(runFile, "countsAsAttempt(Cause(e.Cause)) && startedBy(e)", "startedBy(e)"),
 		Breaks: "the idle slot of a healthy pair reports more failed attempts every day",
 	},
 	{

@@ -112,7 +112,7 @@ func TestRunIsKilledWhileItStartsTheStack(t *testing.T) {
 		h.wantHook("kube1", "ExecStart", ended[signal])
 		h.wantHook("kube1", "ExecStartPost", "exited 81")
 		failed := h.transition("kube1", fsm.EventFailed)
-		if failed.From != string(fsm.Starting) || failed.Cause != "stack-died" || !strings.Contains(failed.Error, "the main process") {
+		if failed.From != string(fsm.Starting) || failed.Cause != string(phases.CauseRunDied) {
 			h.t.Errorf("failed from %s, cause %s: %s", failed.From, failed.Cause, failed.Error)
 		}
 		h.wantNothingLeft()

@@ -56,6 +56,26 @@ func TestPeerIsSkippedWhileTheSlotIsUp(t *testing.T) {
 	h.wantClaim("kube1")
 }
 
+// Other names for the slots make no other host: the stack that is up is still in the way.
+func TestSlotsAreRenamedWhileOneIsUp(t *testing.T) {
+	config := setup{busybox: true}.String()
+	h := newHost(t, config)
+	h.start("kube1")
+	renamed := strings.NewReplacer("kube1", "blue", "kube2", "green").Replace(config)
+	h.ok("mkdir", "-p", "/var/lib/node/blue/lab", "/var/lib/node/green/lab")
+	h.configure(renamed)
+	h.wantExit("systemctl start of a slot by its new name", h.run("systemctl", "start", unit("blue")), 0)
+	h.wantSkipped("blue", "of slot kube1, which is not configured any more")
+	h.wantContainers("node-kube1")
+
+	// It can still be stopped, and then nothing is in the way.
+	h.ok("systemctl", "stop", unit("kube1"))
+	h.wantContainers()
+	h.start("blue")
+	h.wantContainers("node-blue")
+	h.ok("systemctl", "stop", unit("blue"))
+}
+
 // The unit's whole cgroup is killed, and what would clean up after it does not run.
 func TestContainerThatOutlivesItsUnitKeepsThePeerDown(t *testing.T) {
 	h := newHost(t, setup{busybox: true}.String())
@@ -77,7 +97,7 @@ func TestContainerThatOutlivesItsUnitKeepsThePeerDown(t *testing.T) {
 	h.start("kube1")
 	h.wantStory("kube1", upStory, "discarded lost", upStory)
 	lost := h.transition("kube1", fsm.EventLost)
-	if lost.Cause != string(phases.CauseStackDied) || !strings.Contains(lost.Detail, "survivor ended: container node-kube1") {
+	if lost.Cause != string(phases.CauseRunDied) || !strings.Contains(lost.Detail, "survivor ended: container node-kube1") {
 		t.Errorf("lost with cause %q: %s", lost.Cause, lost.Detail)
 	}
 	if all := h.containers(true); len(all) != 1 || h.containerID("kube1") == survivor {

@@ -54,11 +54,11 @@ func TestReconcileBringsAFailedSlotUpOnceTheCauseIsGone(t *testing.T) {
 	}
 	h.wantState("kube1", fsm.Failed)
 
-	h.wantExit("reconcile with the cause still there", h.reconcile("kube1"), phases.ExitStackDied, "Failed", "after-start")
+	h.wantExit("reconcile with the cause still there", h.reconcile("kube1"), phases.ExitAfterStart, "Failed", "after-start")
 	h.wantState("kube1", fsm.Failed)
 	if end := h.last("kube1", "end of the reconcile", func(e *journal.Entry) bool {
 		return e.Phase == phases.PhaseReconcile && e.Kind == string(fsm.NoteEnded)
-	}); end.Cause != string(phases.CauseNotWired) || !strings.Contains(end.Error, "after-start") {
+	}); end.Cause != string(phases.CauseAfterStart) || !strings.Contains(end.Error, "after-start") {
 		t.Errorf("the reconcile ended with cause %q: %s", end.Cause, end.Error)
 	}
 

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"strings"
@@ -24,7 +25,7 @@ type Image struct {
 	PullError string
 }
 
-func (i Image) id() string { return fmt.Sprintf("sha256:%064x", len(i.Name)) }
+func (i Image) id() string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(i.Name))) }
 
 func (i Image) command() []string {
 	if i.Command == nil {
@@ -53,7 +54,7 @@ func (e *Engine) serveImage(ref string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		i, ok := e.images[ref]
+		i, ok := e.findImage(ref)
 		if !ok {
 			fail(w, http.StatusNotFound, "No such image: "+ref)
 			return
@@ -63,6 +64,19 @@ func (e *Engine) serveImage(ref string) http.HandlerFunc {
 			"Config": map[string]any{"Cmd": i.command(), "StopSignal": i.StopSignal, "Labels": i.Labels},
 		})
 	}
+}
+
+// findImage finds an image by its name or id.
+func (e *Engine) findImage(ref string) (Image, bool) {
+	if i, ok := e.images[ref]; ok {
+		return i, true
+	}
+	for _, i := range e.images {
+		if i.id() == ref {
+			return i, true
+		}
+	}
+	return Image{}, false
 }
 
 func (e *Engine) servePull(string) http.HandlerFunc {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/node-lifecycle/node-lifecycle/fsm"
+	"github.com/node-lifecycle/node-lifecycle/phases"
 	"github.com/node-lifecycle/node-lifecycle/journal"
 )
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/node-lifecycle/node-lifecycle/fsm"
-	"github.com/node-lifecycle/node-lifecycle/phases"
 	"github.com/node-lifecycle/node-lifecycle/journal"
+	"github.com/node-lifecycle/node-lifecycle/phases"
 )
 
 // Requests by which hooks are met in the middle of ending a stack.

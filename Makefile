@@ -28,6 +28,7 @@ cover: ## the coverage that fsm, journal and phases are held to
 .PHONY: e2e
 e2e: build ## scenarios on a real systemd and Docker, in the lab; needs root
 	$(GO) test -v -count=1 -timeout 20m ./test/e2e
+	$(GO) test -v -count=1 -timeout 10m -p 1 ./test/contract
 	$(GO) test -count=1 -timeout 10m -p 1 ./internal/lab/...
 
 .PHONY: e2e-long

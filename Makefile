@@ -32,8 +32,9 @@ e2e: build ## scenarios on a real systemd and Docker, in the lab; needs root
 	$(GO) test -count=1 -timeout 10m -p 1 ./internal/lab/...
 
 .PHONY: e2e-long
-e2e-long: build ## the scenarios five times over, to find what passes by luck
+e2e-long: build ## the scenarios five times over, to find what passes by luck, and all hooks killed at all points
 	$(GO) test -v -count=5 -timeout 90m ./test/e2e
+	E2E_LONG=1 $(GO) test -v -count=1 -timeout 60m -run TestKilledHooks ./test/e2e
 
 .PHONY: bench
 bench: ## the goals, each as a RATIO; needs root and strace

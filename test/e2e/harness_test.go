@@ -117,9 +117,10 @@ func build(t testing.TB, tags string) string {
 	return path
 }
 
-func buildTo(path, tags string) (string, error) {
-	build := exec.Command("go", "build", "-trimpath", "-tags", tags, "-o", path,
-		"github.com/node-lifecycle/node-lifecycle/cmd/node-lifecycle")
+func buildTo(path, tags string, flags ...string) (string, error) {
+	argv := slices.Concat([]string{"build", "-trimpath", "-tags", tags, "-o", path}, flags,
+		[]string{"github.com/node-lifecycle/node-lifecycle/cmd/node-lifecycle"})
+	build := exec.Command("go", argv...)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build node-lifecycle: %w\n%s", err, out)

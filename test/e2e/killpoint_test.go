@@ -188,26 +188,30 @@ func (g *gate) enter(at point) *trap {
 	return t
 }
 
-// set sets a trap for the next time that the hook comes to the point.
+// set sets a trap for the next time that the hook comes to the point, in place of the one
+// before.
 func (g *gate) set(p point) *trap {
 	t := &trap{point: p, pid: make(chan int, 1), late: make(chan struct{}), done: make(chan struct{})}
-	if p.request == "" {
-		go func() { t.pid <- g.stopInStep(p) }()
-		return t
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.trap = t
+	g.trap = nil
+	if p.request == "" {
+		go func() { t.pid <- g.stopInStep(p) }()
+	} else {
+		g.trap = t
+	}
 	return t
 }
 
-// caught waits until the hook has come to the point, and gives its process; 0 if it never
-// comes, because it was missed between two commits.
-func (t *trap) caught(h *host) int {
+// caught waits until the hook has come to the point, and gives its process; 0 if it has not,
+// because it has slipped by between two commits or the job is over without it.
+func (t *trap) caught(h *host, over <-chan struct{}) int {
 	h.t.Helper()
 	select {
 	case pid := <-t.pid:
 		return pid
+	case <-over:
+		return 0
 	case <-time.After(patience):
 		h.t.Fatalf("no %s within %s", t.point, patience)
 		return 0
@@ -215,37 +219,47 @@ func (t *trap) caught(h *host) int {
 }
 
 // stopInStep stops the hook (SIGSTOP) when the intent of the step is durable and its
-// outcome is not. Whoever holds the journal's lock meets a hook between two commits, and a
-// hook that is stopped there can be looked at in peace.
+// outcome is not; 0 if it slips by. The hook is let from commit to commit: whoever asks for
+// the journal's lock while the hook commits has it right after that, and a hook that is
+// stopped then can be looked at in peace.
 func (g *gate) stopInStep(p point) int {
-	lock, err := os.OpenFile(g.h.Root()+"/var/lib/node-lifecycle/journal.lock", os.O_RDWR|os.O_CREATE, 0o600)
+	books := g.h.Root() + "/var/lib/node-lifecycle/journal"
+	lock, err := os.OpenFile(books+".lock", os.O_RDWR, 0)
 	if err != nil {
 		return 0
 	}
 	defer lock.Close()
-	for began, met := time.Now(), false; time.Since(began) < patience; {
-		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil && !errors.Is(err, unix.EINTR) {
+	deadline := time.Now().Add(patience)
+	pid := 0
+	for pid == 0 && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond) // it has not come yet
+		pid = g.process(p.hook)
+	}
+	for {
+		if unix.Kill(pid, unix.SIGSTOP) != nil || hookOf(pid) != p.hook || time.Now().After(deadline) {
 			return 0
 		}
-		pid := g.process(p.hook)
-		if pid == 0 && met {
-			return 0 // it has gone past
-		}
-		if pid != 0 {
-			met = true
-			_ = unix.Kill(pid, unix.SIGSTOP)
-		}
-		_ = unix.Flock(int(lock.Fd()), unix.LOCK_UN)
-		if pid == 0 {
-			time.Sleep(200 * time.Microsecond) // it has not come yet
-			continue
-		}
-		if entry, ok := g.latest(); ok && entry.Kind == string(fsm.NoteIntent) && entry.Phase == p.hook && entry.Step == p.step {
+		if e, ok := g.latest(); ok && e.Kind == string(fsm.NoteIntent) && e.Phase == p.hook && e.Step == p.step {
 			return pid
 		}
+		written := modified(books + ".db")
 		_ = unix.Kill(pid, unix.SIGCONT)
+		for modified(books+".db") == written && hookOf(pid) == p.hook && time.Now().Before(deadline) {
+			time.Sleep(100 * time.Microsecond) // until it commits
+		}
+		for errors.Is(unix.Flock(int(lock.Fd()), unix.LOCK_EX), unix.EINTR) {
+		}
+		_ = unix.Kill(pid, unix.SIGSTOP)
+		_ = unix.Flock(int(lock.Fd()), unix.LOCK_UN)
 	}
-	return 0
+}
+
+func modified(path string) time.Time {
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
 }
 
 // latest is the newest entry of kube1.

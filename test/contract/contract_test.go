@@ -304,8 +304,8 @@ func (e *engine) spread(n int, one func(slot string, at *edge)) {
 // edge finds the delay between two racers at which the first, which is the costly one, still
 // wins once in a while. There a race is closest.
 type edge struct {
-	lag, step time.Duration
-	firstWon  bool
+	lag, step        time.Duration
+	firstWon, passed bool
 }
 
 // race lets two actions begin so far apart that both have a chance, and returns when both
@@ -320,15 +320,18 @@ func (at *edge) race(first, second func() error) (firstErr, secondErr error) {
 	return firstErr, secondErr
 }
 
-// learn moves the edge after a race that the first has won, or lost: in large steps until
-// it has been passed, and in smaller ones then.
+// learn moves the edge after a race that the first has won, or lost: in steps that grow until
+// it has been passed, and shrink from then on.
 func (at *edge) learn(firstWon bool) {
-	const least, most, rarely = time.Millisecond / 2, 8 * time.Millisecond, 4
+	const least, first, most, rarely = time.Millisecond / 2, 8 * time.Millisecond, 128 * time.Millisecond, 4
 	switch {
 	case at.step == 0:
-		at.step = most
+		at.step = first
 	case firstWon != at.firstWon:
+		at.passed = true
 		at.step = max(least, at.step/2)
+	case !at.passed:
+		at.step = min(most, at.step*2)
 	}
 	at.firstWon = firstWon
 	if firstWon {

@@ -179,7 +179,7 @@ func (r *run) stackDied(ctx context.Context) error {
 			return word
 		}
 		died := &Error{Cause: CauseStackDied, Err: fmt.Errorf("the main process of %s ended: %s", u.Name, exitText(u.MainCode, u.MainStatus))}
-		if u.MainCode != exitedByItself {
+		if u.MainCode != cldExited {
 			died.Cause = CauseRunDied
 		}
 		if alive, err := r.ownStackAlive(ctx); err == nil && alive {
@@ -213,12 +213,12 @@ func (r *run) wordOfRun(ctx context.Context) *Error {
 	return &Error{Cause: cause, Err: fmt.Errorf("run did not start the stack: %s", word.Error), Hint: word.Detail}
 }
 
-// exitedByItself is the code of wait(2) for a process that was not killed (CLD_EXITED).
-const exitedByItself = 1
+// cldExited is the code of wait(2) for a process that was not killed (CLD_EXITED).
+const cldExited = 1
 
 // exitText names how a process ended, from the code and status that wait(2) gives.
 func exitText(code, status int) string {
-	if code == exitedByItself {
+	if code == cldExited {
 		return fmt.Sprintf("exit code %d", status)
 	}
 	return fmt.Sprintf("signal %d", status)

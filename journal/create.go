@@ -132,12 +132,15 @@ func syncDir(path string) error {
 
 // checkDir refuses a directory in which somebody else could replace our files.
 func checkDir(path string) error {
-	info, err := os.Stat(path)
+	info, err := os.Lstat(path)
 	if err != nil {
 		return err
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {
+	case info.Mode().Type() == fs.ModeSymlink:
+		// systemd waits for the mounts of the path that it is told, not of where a link leads.
+		return invalid(opAppend, path, "set state_dir to where it leads, or put the directory itself there", "it is a symbolic link")
 	case !info.IsDir():
 		return invalid(opAppend, path, "move it away", "it is no directory")
 	case ok && int(stat.Uid) != os.Geteuid():

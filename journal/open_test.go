@@ -102,6 +102,9 @@ func TestOpen_Directory(t *testing.T) {
 			return errors.Join(os.Mkdir(d, 0o700), os.Chmod(d, 0o770))
 		}},
 		{name: "a file", says: "no directory", cure: "move it away", make: func(d string) error { return os.WriteFile(d, nil, 0o600) }},
+		{name: "a symbolic link", says: "it is a symbolic link", cure: "set state_dir to where it leads", make: func(d string) error {
+			return errors.Join(os.Mkdir(d+"2", 0o700), os.Symlink(d+"2", d))
+		}},
 		{name: "below a file", says: "not a directory", make: func(d string) error { return os.WriteFile(filepath.Dir(d)+"/state", nil, 0o600) }},
 		{name: "another owner", says: "belongs to uid 65534", cure: "chown 0 ", root: true, make: func(d string) error {
 			return errors.Join(os.Mkdir(d, 0o700), os.Chown(d, 65534, 65534))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"strings"
 	"time"
 )
 
@@ -149,19 +148,6 @@ func (p *UnitParams) fillStartLimit() error {
 			fmt.Sprintf("is never reached: %d starts take longer, so a broken stack would be started for ever", p.StartLimitBurst)}
 	}
 	return nil
-}
-
-// stateDirectory is the state directory's name below /var/lib if systemd can create it, otherwise "".
-func (p *UnitParams) stateDirectory() string {
-	name, ok := strings.CutPrefix(p.StateDir, "/var/lib/")
-	if !ok || strings.ContainsFunc(name, notInStateDirectory) {
-		return ""
-	}
-	return name
-}
-
-func notInStateDirectory(r rune) bool {
-	return r == ':' || r == '\\' || r == '@' || r != '/' && notInUnitName(r)
 }
 
 // journalPath is the file without which there is nothing to resume.

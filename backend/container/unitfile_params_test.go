@@ -132,21 +132,6 @@ func TestUnitParamsTexts(t *testing.T) {
 	}
 }
 
-func TestStateDirectory(t *testing.T) {
-	for dir, want := range map[string]string{
-		"/var/lib/node-lifecycle": "node-lifecycle",
-		"/var/lib/nodes/a_1":      "nodes/a_1",
-		"/srv/node-lifecycle":     "",
-		"/var/lib/a:b":            "", // a colon asks systemd for a symbolic link
-		"/var/lib/50%":            "",
-	} {
-		p := UnitParams{StateDir: dir}
-		if got := p.stateDirectory(); got != want {
-			t.Errorf("%s: %q", dir, got)
-		}
-	}
-}
-
 func TestRenderDropInRefusals(t *testing.T) {
 	for name, d := range map[string]DropIn{
 		"DropIn.TimeoutStart": {TimeoutStart: -1},

@@ -34,13 +34,17 @@ func parseDirectives(t interface {
 // returns false if something in it is none of the file's literal text and not the one specifier %i.
 func systemdWords(value string, command bool) (words []string, ok bool) {
 	var word strings.Builder
-	inWord, quoted := false, false
+	inWord, quoted, script := false, false, false
 	for i := 0; i < len(value); i++ {
 		next := byte(0)
 		if i+1 < len(value) {
 			next = value[i+1]
 		}
 		switch c := value[i]; {
+		case c == '\'' && !quoted && (script || !inWord && next == '"'):
+			script = !script // the only text in single quotes is the condition's script
+		case c == '"' && script, c == ' ' && script, c == ';' && script:
+			word.WriteByte(c)
 		case c == ' ' && !quoted:
 			if inWord {
 				words = append(words, word.String())
@@ -74,7 +78,7 @@ func systemdWords(value string, command bool) (words []string, ok bool) {
 	if inWord {
 		words = append(words, word.String())
 	}
-	return words, !quoted
+	return words, !quoted && !script
 }
 
 type testFailer interface {
@@ -82,6 +86,9 @@ type testFailer interface {
 	Errorf(string, ...any)
 	Fatalf(string, ...any)
 }
+
+// plainScript is the condition's script as the shell gets it.
+const plainScript = `"$0" "$@"; case $? in 0) exit 0;; 76) exit 76;; esac; exit 255`
 
 // checkRendered renders all units and, unless the parameters were refused, compares what a parser finds in them with
 // what is meant: the same directives whatever was configured, and every configured value as it was.
@@ -102,20 +109,22 @@ func checkRendered(t testFailer, p UnitParams) {
 		"ExecStartPost": "post-start", "ExecStop": "stop", "ExecStopPost": "post-stop"}
 	template := parseDirectives(t, files[0].Content)
 	want := []string{"Unit.Description", "Unit.Documentation", "Unit.Wants", "Unit.After", "Unit.StartLimitIntervalSec",
-		"Unit.StartLimitBurst", "Service.Type", "Service.NotifyAccess", "Service.TimeoutStartSec", "Service.TimeoutStopSec",
-		"Service.KillMode", "Service.Delegate", "Service.Restart", "Service.RestartSec", "Install.WantedBy"}
+		"Unit.StartLimitBurst", "Unit.RequiresMountsFor", "Service.Type", "Service.NotifyAccess", "Service.SyslogIdentifier",
+		"Service.TimeoutStartSec", "Service.TimeoutStopSec", "Service.KillMode", "Service.Delegate", "Service.Restart", "Service.RestartSec", "Install.WantedBy"}
 	for name, command := range hooks {
 		want = append(want, "Service."+name)
-		checkWords(t, template, "Service."+name, true, p.Binary, command, "<instance>")
-	}
-	if p.stateDirectory() != "" {
-		want = append(want, "Service.StateDirectory", "Service.StateDirectoryMode")
+		words := []string{p.Binary, command, "<instance>"}
+		if name == "ExecCondition" {
+			words = append([]string{"/bin/sh", "-c", plainScript}, words...)
+		}
+		checkWords(t, template, "Service."+name, true, words...)
 	}
 	checkNames(t, template, p, want...)
 	checkWords(t, template, "Unit.Wants", false, p.EngineUnit, "network-online.target")
+	checkWords(t, template, "Unit.RequiresMountsFor", false, p.StateDir)
 
 	resume := parseDirectives(t, files[1].Content)
-	checkNames(t, resume, p, "Unit.Description", "Unit.Documentation", "Unit.ConditionPathExists", "Unit.Wants",
+	checkNames(t, resume, p, "Unit.Description", "Unit.Documentation", "Unit.RequiresMountsFor", "Unit.ConditionPathExists", "Unit.Wants",
 		"Unit.After", "Service.Type", "Service.ExecStart", "Service.TimeoutStartSec", "Install.WantedBy")
 	checkWords(t, resume, "Service.ExecStart", true, p.Binary, "resume")
 	if got := resume["Unit.ConditionPathExists"][0]; strings.ReplaceAll(got, "%%", "%") != path.Join(p.StateDir, "journal.db") ||
@@ -124,7 +133,7 @@ func checkRendered(t testFailer, p UnitParams) {
 	}
 
 	reconcile := parseDirectives(t, files[2].Content)
-	checkNames(t, reconcile, p, "Unit.Description", "Unit.Documentation", "Unit.After", "Service.Type",
+	checkNames(t, reconcile, p, "Unit.Description", "Unit.Documentation", "Unit.After", "Unit.RequiresMountsFor", "Service.Type",
 		"Service.ExecStart", "Service.TimeoutStartSec")
 	checkWords(t, reconcile, "Service.ExecStart", true,
 		append(append([]string{p.Binary, "reconcile"}, p.ReconcileArgs...), "<instance>")...)
@@ -163,7 +172,7 @@ func checkWords(t testFailer, found map[string][]string, name string, command bo
 		return
 	}
 	value := found[name][0]
-	if !command && name != "Service.Environment" {
+	if !command && name != "Service.Environment" && name != "Unit.RequiresMountsFor" {
 		// Unit names keep their backslashes.
 		value = strings.ReplaceAll(value, `\`, `\\`)
 	}

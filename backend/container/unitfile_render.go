@@ -66,6 +66,7 @@ func (p *UnitParams) template() []byte {
 		"when the engine crashes, although its containers may well live on.")
 	t.list("Wants", p.EngineUnit, "network-online.target")
 	t.list("After", p.EngineUnit, "network-online.target")
+	p.stateMounts(t)
 	t.comment(
 		"An engine that is away for ten minutes at boot must not use up the starts; a stack that fails",
 		"at once must. Starts by hand and by reconcile count as well.")
@@ -81,20 +82,26 @@ func (p *UnitParams) template() []byte {
 	return t.bytes()
 }
 
+// conditionScript runs its arguments and passes on their two answers. As systemd reads it: "$$" is a "$".
+const conditionScript = `'"$$0" "$$@"; case $$? in 0) exit 0;; 76) exit 76;; esac; exit 255'`
+
 // hooks adds the commands and what they need to run.
 func (p *UnitParams) hooks(t *unitText) {
 	t.set("Type", "exec")
-	t.comment("The hooks report with STATUS=; without this only the main process is heard.")
-	t.set("NotifyAccess", "exec")
+	t.comment("The hooks report with STATUS=, peer-check from behind a shell; exec would not hear that one.")
+	t.set("NotifyAccess", "all")
+	t.comment("The shell's output would bear the shell's name.")
+	t.set("SyslogIdentifier", "node-lifecycle")
+	t.comment(
+		"No StateDirectory=: systemd takes a directory that it cannot set up for a condition that is not",
+		"met. The journal makes its directory itself, and says what is wrong with it.")
 	p.environment(t)
-	if name := p.stateDirectory(); name != "" {
-		t.set("StateDirectory", name)
-		t.set("StateDirectoryMode", "0700")
-	}
 	t.comment(
 		"Only a condition can refuse a start without failing the unit, and so without being asked again",
-		"and again: 76 (the peer is alive) skips the start, 255 (it cannot be known) fails it.")
-	t.set("ExecCondition", p.command("peer-check")+" "+instanceName)
+		"and again: 76 (the peer is alive) skips the start, 255 (it cannot be known) fails it. systemd",
+		"takes every other code for a skip as well, also its own (203: there is no binary) and those of a",
+		"process that dies early. So a shell makes 255 of them, or the unit would stay down for good.")
+	t.set("ExecCondition", "/bin/sh -c "+conditionScript+" "+p.command("peer-check")+" "+instanceName)
 	t.comment(
 		"Keep this the last ExecStartPre= and its text as it is. It reloads systemd while it runs, and",
 		"systemd skips the rest of a list whose running line it does not find again.")
@@ -134,6 +141,7 @@ func (p *UnitParams) resume() []byte {
 	t.begin("Unit")
 	t.set("Description", "Resume interrupted node stack phases")
 	t.set("Documentation", projectURL)
+	p.stateMounts(t)
 	t.set("ConditionPathExists", literalPercent(p.journalPath()))
 	t.list("Wants", p.EngineUnit)
 	t.list("After", p.EngineUnit)
@@ -160,6 +168,7 @@ func (p *UnitParams) reconcile() []byte {
 	t.set("Description", "Reconcile node stack "+instanceName)
 	t.set("Documentation", projectURL)
 	t.set("After", node)
+	p.stateMounts(t)
 
 	t.begin("Service")
 	t.set("Type", "oneshot")
@@ -188,6 +197,10 @@ func (p *UnitParams) reconcileTimer() []byte {
 	t.set("WantedBy", "timers.target")
 	return t.bytes()
 }
+
+// stateMounts has a unit wait for the file systems that the journal's directory is on: one made before they are mounted
+// would be another journal.
+func (p *UnitParams) stateMounts(t *unitText) { t.set("RequiresMountsFor", quotedWord(p.StateDir)) }
 
 // environment tells the commands where a configuration is that is not in its usual place. It is no flag, because the
 // text of the hook lines must never change.

@@ -41,8 +41,8 @@ func TestUnitLinesAreUnderstood(t *testing.T) {
 	}
 	lines := 0
 	for line := range strings.Lines(units) {
-		_, command, found := strings.Cut(line, "=/usr/bin/node-lifecycle ")
-		if !found {
+		_, command, found := strings.Cut(line, "/usr/bin/node-lifecycle ")
+		if !found || !strings.HasPrefix(line, "Exec") {
 			continue
 		}
 		lines++

@@ -177,10 +177,21 @@ func (a *attendance) copyLog(ctx context.Context, follow bool) error {
 	if since := a.cursor.reopen(); since != 0 {
 		options.Since = unixSeconds(since)
 	}
+	// A log may be longer than any answer, and after the clock was set back much of it
+	// must be read before something new comes.
+	var own *client.Client
+	defer func() {
+		if own != nil {
+			_ = own.Close() // only closes idle connections; cannot fail
+		}
+	}()
 	// No limit: Podman may send the first byte only with the first line.
 	stream, stop, err := open(ctx, a.engine, "read the output of container "+a.first.label(), 0,
-		func(ctx context.Context, cli *client.Client) (client.ContainerLogsResult, error) {
-			return cli.ContainerLogs(ctx, a.first.ID, options)
+		func(ctx context.Context, cli *client.Client) (_ client.ContainerLogsResult, err error) {
+			if own, err = a.engine.unmetered(cli); err != nil {
+				return nil, err
+			}
+			return own.ContainerLogs(ctx, a.first.ID, options)
 		})
 	if err != nil {
 		return err

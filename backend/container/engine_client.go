@@ -2,16 +2,14 @@ package container
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -31,6 +29,7 @@ var errNoAnswer = errors.New("no answer")
 type engine struct {
 	socket, unit string
 	timeout      time.Duration
+	answerMax    int64
 
 	mu     sync.Mutex
 	cli    *client.Client
@@ -39,7 +38,7 @@ type engine struct {
 }
 
 func newEngine(socket, unit string, timeout time.Duration) *engine {
-	return &engine{socket: socket, unit: unit, timeout: timeout}
+	return &engine{socket: socket, unit: unit, timeout: timeout, answerMax: answerMax}
 }
 
 func (e *engine) close() {
@@ -106,50 +105,6 @@ func (e *engine) drop(cli *client.Client) {
 		e.cli, e.podman = nil, nil
 	}
 }
-
-// dial connects to the engine's socket, wherever the client thinks it goes.
-func (e *engine) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", e.socket)
-	if err != nil {
-		return nil, &dialError{socket: e.socket, unit: e.unit, cause: err}
-	}
-	return conn, nil
-}
-
-// dialError says why the socket could not be connected to. It does not unwrap:
-// the client replaces what it recognises as a permission or connection error
-// by a text of its own and drops the cause.
-type dialError struct {
-	socket, unit string
-	cause        error
-}
-
-func (d *dialError) Error() string {
-	switch {
-	case errors.Is(d.cause, syscall.ECONNREFUSED):
-		return fmt.Sprintf("engine socket %s: nobody listens", d.socket)
-	case errors.Is(d.cause, fs.ErrNotExist):
-		return fmt.Sprintf("engine socket %s does not exist", d.socket)
-	}
-	var sys *os.SyscallError
-	if errors.As(d.cause, &sys) {
-		return fmt.Sprintf("engine socket %s: %v", d.socket, sys.Err)
-	}
-	return fmt.Sprintf("engine socket %s cannot be connected to", d.socket)
-}
-
-func (d *dialError) hint() string {
-	if d.denied() {
-		return "run as root, or give this user access to the socket"
-	}
-	if d.unit != "" {
-		return "is " + d.unit + " running?"
-	}
-	return "is the engine running?"
-}
-
-func (d *dialError) denied() bool { return errors.Is(d.cause, fs.ErrPermission) }
 
 // call runs one request under its own deadline, so that an engine that hangs
 // costs limit and not the caller's whole budget.
@@ -260,7 +215,25 @@ func (e *engine) explain(ctx, bounded context.Context, op string, limit time.Dur
 		if errors.As(err, &request) {
 			err = request.Err // the request itself is named by op
 		}
-		return &Error{Op: op, Err: fmt.Errorf("the connection to the engine broke: %w", err), kind: kindUnreachable}
+		return &Error{Op: op, Err: fmt.Errorf("%s: %w", fault(err), err), kind: kindUnreachable}
+	}
+}
+
+// fault says what is wrong with an answer that has come, or has not.
+func fault(err error) string {
+	var (
+		long   *longAnswerError
+		syntax *json.SyntaxError
+		value  *json.UnmarshalTypeError
+		moment *time.ParseError
+	)
+	switch {
+	case errors.As(err, &long):
+		return "the engine's answer is of no use"
+	case errors.As(err, &syntax), errors.As(err, &value), errors.As(err, &moment), strings.Contains(err.Error(), "malformed HTTP"):
+		return "the engine's answer cannot be understood; is something else at its socket?"
+	default:
+		return "the connection to the engine broke"
 	}
 }
 

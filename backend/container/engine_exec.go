@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/client"
 )
 
@@ -51,8 +50,7 @@ func (c *Controller) execOutput(ctx context.Context, op, id string, stdout, stde
 	defer stop()
 	defer attached.Close()
 	defer context.AfterFunc(ctx, attached.Close)()
-	_, err = stdcopy.StdCopy(stdout, stderr, attached.Reader)
-	return err
+	return copyFrames(stdout, stderr, attached.Reader)
 }
 
 // execCode waits until a command is over and returns its exit code. The end of

@@ -74,13 +74,9 @@ func (c *Controller) pull(ctx context.Context, s Slot) error {
 	op := "pull image " + s.Image
 	bounded, cancel := context.WithTimeoutCause(ctx, s.PullTimeout, errPullTimeout)
 	defer cancel()
-	stream, stop, err := open(bounded, c.engine, op, 0,
-		func(ctx context.Context, cli *client.Client) (client.ImagePullResponse, error) {
-			return cli.ImagePull(ctx, s.Image, client.ImagePullOptions{})
-		})
-	defer stop()
-	if err == nil {
-		err = stream.Wait(bounded)
+	err := c.pullOnce(bounded, op, s.Image)
+	for long := new(longAnswerError); errors.As(err, &long) && pause(bounded, c.opts.PollInterval); {
+		err = c.pullOnce(bounded, op, s.Image) // the engine goes on where it was
 	}
 	switch {
 	case err == nil:
@@ -101,4 +97,17 @@ func (c *Controller) pull(ctx context.Context, s Slot) error {
 		known.Hint = "see whether the host can pull it by hand, or load it"
 	}
 	return known
+}
+
+// pullOnce asks the engine to fetch an image and follows how it does.
+func (c *Controller) pullOnce(ctx context.Context, op, image string) error {
+	stream, stop, err := open(ctx, c.engine, op, 0,
+		func(ctx context.Context, cli *client.Client) (client.ImagePullResponse, error) {
+			return cli.ImagePull(ctx, image, client.ImagePullOptions{})
+		})
+	defer stop()
+	if err != nil {
+		return err
+	}
+	return stream.Wait(ctx)
 }

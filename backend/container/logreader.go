@@ -2,6 +2,8 @@ package container
 
 import (
 	"bytes"
+	"encoding/binary"
+	"fmt"
 	"io"
 	"time"
 
@@ -14,6 +16,8 @@ const (
 	logChunk = 16 << 10
 	// logLineMax bounds the memory one line takes while it is put together.
 	logLineMax = 1 << 20
+	// frameMax is above every frame that an engine makes; Docker's have 16 KiB.
+	frameMax = 16 << 20
 	// stampMax is the longest time stamp there is, with the space behind it.
 	stampMax = len("2006-01-02T15:04:05.000000000+00:00 ")
 )
@@ -42,8 +46,44 @@ func cutStamp(line []byte) (at time.Time, text []byte, ok bool) {
 // which stream they are of, each with one line or piece of a line. What is cut
 // off at the end is dropped; the engine tells it again.
 func readFrames(r io.Reader, emit func(logLine) error) error {
-	_, err := stdcopy.StdCopy(frameWriter{byte(stdcopy.Stdout), emit}, frameWriter{byte(stdcopy.Stderr), emit}, r)
+	return copyFrames(frameWriter{byte(stdcopy.Stdout), emit}, frameWriter{byte(stdcopy.Stderr), emit}, r)
+}
+
+// copyFrames is stdcopy.StdCopy, which makes room for whatever size a frame claims to
+// have, for frames of a size that makes sense.
+func copyFrames(stdout, stderr io.Writer, r io.Reader) error {
+	_, err := stdcopy.StdCopy(stdout, stderr, &frameChecker{r: r})
 	return err
+}
+
+// frameChecker passes a stream of frames on, up to a frame that is too long.
+type frameChecker struct {
+	r      io.Reader
+	header [8]byte
+	have   int // of the header
+	left   int // of the frame's body
+}
+
+func (c *frameChecker) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	for i := 0; i < n; {
+		if c.left > 0 {
+			body := min(c.left, n-i)
+			c.left, i = c.left-body, i+body
+			continue
+		}
+		head := copy(c.header[c.have:], p[i:n])
+		c.have, i = c.have+head, i+head
+		if c.have < len(c.header) {
+			break
+		}
+		size := binary.BigEndian.Uint32(c.header[4:])
+		if size > frameMax {
+			return 0, fmt.Errorf("a frame of the output claims to have %d bytes", size)
+		}
+		c.have, c.left = 0, int(size)
+	}
+	return n, err
 }
 
 // frameWriter gets exactly one frame with each Write.

@@ -10,6 +10,19 @@ import (
 // type assertion and uses it where it is there. In all of them an error means that
 // the answer is unknown, never that it is no.
 
+// The rule that never two stacks run stands on what these abilities promise:
+//
+//   - Alive says yes of whatever has a process, or may get one back by itself: running,
+//     restarting, paused, being removed with a process left. No is a proof. What cannot be
+//     known is an error.
+//   - Fence and Remove take a stopped container of ours away without force, and in one step
+//     as seen from its start: either the start came first and they fail, or they did, and
+//     the start fails for good. A late start never starts another container of that name.
+//   - Start starts what it has created itself, by what identifies it, and once.
+//   - Stop has seen that nothing of the stack is alive when it returns nil.
+//   - A Supervisor's UnitStatus belongs to one moment and knows of queued jobs: from the
+//     moment at which a start was accepted until its job is over the unit is never Down.
+
 // Aliver tells whether anything of the stack of a slot lives: running, restarting,
 // paused, or being removed with a process left. It says nothing about readiness.
 type Aliver interface {

@@ -187,6 +187,9 @@ func (r *run) stillDown(ctx context.Context) error {
 		return r.unknown(ctx, "cannot prove that "+r.peer+" is still down", err).error()
 	}
 	if alive {
+		if err := r.diverged(ctx, r.slot+" holds the claim, "+r.peer+" is down", "both stacks are alive: "+detail); err != nil {
+			return err
+		}
 		return &Error{
 			Cause: CausePeerAlive,
 			Err:   fmt.Errorf("two stacks: the peer %s came alive after %s had claimed the pair: %s", r.peer, r.slot, detail),
@@ -194,6 +197,18 @@ func (r *run) stillDown(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// diverged notes that the books and the world say different things, and what.
+func (r *run) diverged(ctx context.Context, books, world string) error {
+	return r.record(ctx, nil, divergence(books, world))
+}
+
+func divergence(books, world string) op {
+	return op{note: fsm.NoteDiverged, entry: journal.Entry{
+		Detail: "the books say: " + books + "; the world says: " + world,
+		Attrs:  attr("books", books, "world", world),
+	}}
 }
 
 // takeClaim makes the claim this slot's, one epoch on, and puts the peer's books

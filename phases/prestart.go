@@ -176,6 +176,9 @@ func (r *run) settle(ctx context.Context) ([]op, func(), error) {
 	if discarded != "" {
 		ops = append(ops, op{note: fsm.NoteDiscarded, entry: journal.Entry{Step: r.step, Detail: discarded}})
 	}
+	if survivor != "" && !r.state().Live() {
+		ops = append(ops, divergence(r.slot+" is "+string(r.state()), survivor))
+	}
 	return append(ops, r.settleOwn(survivor)...), release, nil
 }
 

@@ -59,6 +59,11 @@ func (r *run) startStack(ctx context.Context, starter Starter) (string, error) {
 	}
 	// The claim should have said it all. It has not where somebody keeps two journals.
 	if v := r.lookAtStacks(ctx); v.cause != "" {
+		if v.cause == CausePeerAlive {
+			if err := r.diverged(ctx, r.slot+" holds the claim", v.err.Error()); err != nil {
+				r.unrecorded(divergence(r.slot+" holds the claim", v.err.Error()), err)
+			}
+		}
 		return "", r.refuse(ctx, v.cause, v.err, v.hint)
 	}
 	id, moved, err := starter.Start(ctx, r.slot, r.claim.Epoch, r.boot(), r.activation())

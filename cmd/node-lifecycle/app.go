@@ -1,8 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -17,8 +18,14 @@ func run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return usagef("%w", err)
 	}
-	return app.RunContext(ctx, args)
+	if err = app.RunContext(ctx, args); !errors.Is(err, errVersion) {
+		return err
+	}
+	return nil
 }
+
+// errVersion ends a command line before its command: the version was asked for, and printed.
+var errVersion = errors.New("the version was printed")
 
 // app describes the command line. urfave/cli v2 leaves much to its defaults that would
 // mislead a unit: help on stdout with exit code 0 or 1 for what it does not understand,
@@ -46,6 +53,10 @@ func (e *environment) app() *cli.App {
 			if e.color, err = render.Color(c.String("color"), e.getenv, e.tty); err != nil {
 				return usagef("--color: %w", err)
 			}
+			// Of a command that stands beside it nothing is done, as with systemctl.
+			if c.Bool("version") && c.App.Command(c.Args().First()) != nil {
+				return cmp.Or(e.printVersion(), errVersion)
+			}
 			return nil
 		},
 		Action: func(c *cli.Context) error {
@@ -53,8 +64,7 @@ func (e *environment) app() *cli.App {
 			case c.NArg() > 0:
 				return unknownCommand(commands, c.Args().First(), "")
 			case c.Bool("version"):
-				_, err := fmt.Fprintln(e.stdout, "node-lifecycle", version())
-				return err
+				return e.printVersion()
 			}
 			return e.showHelp(cli.AppHelpTemplate, c.App)
 		},

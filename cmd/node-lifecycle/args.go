@@ -44,7 +44,7 @@ func describeFlags(flags []cli.Flag) (all []argv.Flag) {
 		case bootFlag:
 			flag.Takes, flag.Bare, flag.Accepts = argv.OptionalValue, "0", isBoot
 		case linesFlag:
-			flag.Accepts = isLines
+			flag.Accepts, flag.Wants = isLines, linesValue
 		}
 		all = append(all, flag)
 	}

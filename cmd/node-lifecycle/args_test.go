@@ -51,7 +51,7 @@ func TestNormalise(t *testing.T) {
 
 		{"history -- kube1 -n", "history -- kube1 -n"},
 		{"history kube1 -n", "ERROR flag -n needs a value"},
-		{"history -n kube1", `ERROR flag -n needs a value, and "kube1" is none`},
+		{"history -n kube1", `ERROR -n takes a number of entries, or all; not "kube1"`},
 		{"history -n -r kube1", "ERROR flag -n needs a value before -r"},
 		{"status --config", "ERROR flag --config needs a value"},
 		{"history kube1 --nope", "history --nope kube1"},

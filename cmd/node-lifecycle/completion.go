@@ -147,7 +147,7 @@ func valuesOf(f cli.Flag) []string {
 
 // slotNames are the configured slots, as far as the configuration can be read.
 func (e *environment) slotNames() []string {
-	cfg, err := config.Load(config.Options{Getenv: e.getenv, Path: e.getenv("NODE_LIFECYCLE_CONFIG")})
+	cfg, err := config.Load(config.Options{Getenv: e.getenv, Path: e.getenv(config.EnvConfig)})
 	if err != nil {
 		return nil
 	}

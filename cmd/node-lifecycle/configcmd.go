@@ -40,6 +40,11 @@ func (e *environment) configCommand() *cli.Command {
 	})
 }
 
+func (e *environment) printVersion() error {
+	_, err := fmt.Fprintln(e.stdout, "node-lifecycle", version())
+	return err
+}
+
 var versionFormats = []string{"text", "json"}
 
 func (e *environment) versionCommand() *cli.Command {
@@ -52,8 +57,7 @@ func (e *environment) versionCommand() *cli.Command {
 			}
 			switch c.String("output") {
 			case "text":
-				_, err := fmt.Fprintln(e.stdout, "node-lifecycle", version())
-				return err
+				return e.printVersion()
 			case "json":
 				return json.NewEncoder(e.stdout).Encode(map[string]any{
 					"schema": 1, "version": version(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,

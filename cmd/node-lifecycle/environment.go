@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/node-lifecycle/node-lifecycle/backend/container"
+	"github.com/node-lifecycle/node-lifecycle/internal/config"
 	"github.com/node-lifecycle/node-lifecycle/internal/host"
 	"github.com/node-lifecycle/node-lifecycle/internal/render"
 	"github.com/node-lifecycle/node-lifecycle/phases"
@@ -104,8 +105,15 @@ func (e *exitError) Unwrap() error { return e.err }
 
 // usagef is a command line that cannot be understood.
 func usagef(format string, args ...any) error {
-	return &exitError{code: phases.ExitUsage, err: fmt.Errorf(format, args...)}
+	return &exitError{code: phases.ExitUsage, err: usageError{fmt.Errorf(format, args...)}}
 }
+
+// usageError repeats no more of what was typed than is needed to recognise it.
+type usageError struct{ err error }
+
+func (u usageError) Error() string { return config.Shorten(u.err.Error()) }
+
+func (u usageError) Unwrap() error { return u.err }
 
 // exit tells of the error and returns its code.
 func (e *environment) exit(err error) int {
@@ -157,6 +165,8 @@ func (e *environment) say(priority, text string) {
 		priority = ""
 	}
 	for i, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		// What an engine or a file says must not move the cursor, nor pass for a line of ours.
+		line = render.Escape(strings.ReplaceAll(line, "\t", "    "))
 		if i == 0 && !e.journald { // journald puts the name in front of every line itself
 			line = "node-lifecycle: " + line
 		}

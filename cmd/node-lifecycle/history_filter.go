@@ -38,9 +38,17 @@ func (e *environment) historyFilter(c *cli.Context, notes bool) (historyFilter, 
 	if f.since, err = parseTime(c, "since", now); err != nil {
 		return f, err
 	}
-	f.until, err = parseTime(c, "until", now)
-	return f, err
+	if f.until, err = parseTime(c, "until", now); err != nil {
+		return f, err
+	}
+	if !f.until.IsZero() && f.until.Before(f.since) {
+		return f, usagef("--since %q is after --until %q: nothing lies between them", c.String("since"), c.String("until"))
+	}
+	return f, nil
 }
+
+// linesValue is what -n takes, for people.
+const linesValue = "a number of entries, or all"
 
 func parseLines(s string) (int, error) {
 	if s == "all" {
@@ -48,7 +56,7 @@ func parseLines(s string) (int, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n <= 0 {
-		return 0, usagef("-n takes a number of entries, or all; not %q", s)
+		return 0, usagef("-n takes %s; not %q", linesValue, s)
 	}
 	return n, nil
 }

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+
+	"github.com/node-lifecycle/node-lifecycle/internal/render"
 )
 
 // lineHandler writes a record as one line for people: its message, with the priority in
@@ -42,7 +44,7 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 		tell(a)
 	}
 	r.Attrs(tell)
-	line := strings.ReplaceAll(b.String(), "\n", " ") + "\n"
+	line := render.Escape(strings.ReplaceAll(b.String(), "\n", " ")) + "\n"
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, err := io.WriteString(h.out, line)

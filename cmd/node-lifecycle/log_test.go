@@ -21,6 +21,7 @@ func TestLineHandler(t *testing.T) {
 		{"so is an entry", false, func(l *slog.Logger) { l.Error("unrecorded", "entry", `{"v":1}`) }, "unrecorded: {\"v\":1}\n"},
 		{"whoever gave it", false, func(l *slog.Logger) { l.With("error", "away", "slot", "kube1").WithGroup("g").Info("m") }, "m: away\n"},
 		{"one line, whatever is in it", false, func(l *slog.Logger) { l.Info("a\nb", "error", "c\nd") }, "a b: c d\n"},
+		{"nothing for a terminal", false, func(l *slog.Logger) { l.Info("a\x1b[2J\r\u202eb") }, `a\x1b[2J\r\u202eb` + "\n"},
 		{"nothing for whoever looks for bugs", false, func(l *slog.Logger) { l.Debug("m") }, ""},
 		{"priorities: information", true, func(l *slog.Logger) { l.Info("m") }, "<6>m\n"},
 		{"priorities: warning", true, func(l *slog.Logger) { l.Warn("m") }, "<4>m\n"},

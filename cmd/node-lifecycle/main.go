@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -15,9 +17,17 @@ import (
 )
 
 func main() {
+	prepareProcess()
+	os.Exit(Main(context.Background(), hostEnvironment()))
+}
+
+// prepareProcess sets what holds for all of the process.
+func prepareProcess() {
 	// A log that went away must not kill a hook: writes fail with EPIPE instead.
 	signal.Ignore(syscall.SIGPIPE)
-	os.Exit(Main(context.Background(), hostEnvironment()))
+	// net/http tells the standard logger what an engine does wrong on a connection that is
+	// idle. Nobody can do anything about that; what matters comes back as an error.
+	log.SetOutput(io.Discard)
 }
 
 // Main runs one command line and returns the exit code of the process.

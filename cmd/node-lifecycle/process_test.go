@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strconv"
 	"syscall"
 	"time"
@@ -22,7 +21,7 @@ type process struct {
 // processMain is what the binary of the tests does when it is called node-lifecycle.
 func processMain() {
 	time.Local = localZone
-	signal.Ignore(syscall.SIGPIPE)
+	prepareProcess()
 	os.Exit(Main(context.Background(), testEnvironment(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)))
 }
 

@@ -28,13 +28,13 @@ func (e *environment) load(c *cli.Context) (*config.Config, error) { return e.lo
 
 // configOptions is which configuration the command line asks for.
 func (e *environment) configOptions(c *cli.Context) (config.Options, error) {
-	o := config.Options{Getenv: e.getenv}
+	o := config.Options{Getenv: e.getenv, Environ: e.environ}
 	if path := c.String("config"); c.IsSet("config") {
 		if path == "" { // as of a variable that is not set: not some other configuration
 			return o, usagef("--config needs the path of a file")
 		}
 		o.Path, o.Required = path, true
-	} else if path := e.getenv("NODE_LIFECYCLE_CONFIG"); path != "" {
+	} else if path := e.getenv(config.EnvConfig); path != "" {
 		o.Path, o.Required = path, true
 	}
 	if dir := c.String("state-dir"); c.IsSet("state-dir") {

@@ -90,7 +90,7 @@ func (e *environment) unitParams(c *cli.Context, cfg *config.Config) container.U
 		EngineWait: cfg.Engine.Wait, ReconcileInterval: reconcileInterval,
 		ReconcileArgs: []string{"--if-needed"},
 	}
-	if path := cmp.Or(c.String("config"), e.getenv("NODE_LIFECYCLE_CONFIG")); path != "" {
+	if path := cmp.Or(c.String("config"), e.getenv(config.EnvConfig)); path != "" {
 		if abs, err := filepath.Abs(path); err == nil {
 			p.Config = abs
 		}

@@ -96,9 +96,14 @@ func (w *world) getenv(name string) string {
 
 // environ is the same for a process.
 func (w *world) environ() []string {
+	return environ(w.getenv)
+}
+
+func environ(getenv func(string) string) []string {
 	names := []string{
 		"WORK", "PATH", "HOME", "TMPDIR", "GORACE", "GOCOVERDIR", "LANG", "TERM", "NO_COLOR",
 		"INVOCATION_ID", "SERVICE_RESULT", "EXIT_CODE", "EXIT_STATUS", "NODE_LIFECYCLE_CONFIG",
+		"NODE_LIFECYCLE_TIMEOUT_READY", "NODE_LIFECYCLE_FORCE", // which nobody knows
 		"TEST_UNIT", "TEST_BOOT", "TEST_EUID", "TEST_JOURNALD", "TEST_TTY", "TEST_PANIC",
 	}
 	for _, v := range config.EnvVars() {
@@ -106,7 +111,7 @@ func (w *world) environ() []string {
 	}
 	environ := make([]string, 0, len(names))
 	for _, name := range names {
-		if value := w.getenv(name); value != "" {
+		if value := getenv(name); value != "" {
 			environ = append(environ, name+"="+value)
 		}
 	}
@@ -157,7 +162,7 @@ func testEnvironment(args []string, getenv func(string) string, stdout, stderr i
 	euid, _ := strconv.Atoi(getenv("TEST_EUID"))
 	return &environment{
 		args: args, stdout: stdout, stderr: stderr,
-		getenv: panickingGetenv(getenv), euid: euid,
+		getenv: panickingGetenv(getenv), environ: environ(getenv), euid: euid,
 		self: phases.Process{
 			PID: pid, Start: start, Unit: getenv("TEST_UNIT"),
 			Activation: getenv("INVOCATION_ID"), Version: "1.2.3",

@@ -29,6 +29,8 @@ type Flag struct {
 	// does not look like a flag. With OptionalValue it decides whether the
 	// next word belongs to the flag; nil means never.
 	Accepts func(word string) bool
+	// Wants says what Accepts accepts, for people: "a number".
+	Wants string
 }
 
 // Command describes a command, or a group of commands if it has any.

@@ -244,6 +244,9 @@ func (w *walk) value(flag Flag, typed string) (value string, ok bool) {
 	case isFlag(word) && !isNegative(word) && !accepts(flag, word):
 		w.fail(typed, fmt.Sprintf("flag %s needs a value; if that is %q, write %s=%s", typed, word, typed, word))
 		return "", false
+	case !isFlag(word) && flag.Accepts != nil && !flag.Accepts(word) && flag.Wants != "":
+		w.fail(typed, fmt.Sprintf("%s takes %s; not %q", typed, flag.Wants, word))
+		return "", false
 	case !isFlag(word) && flag.Accepts != nil && !flag.Accepts(word):
 		w.fail(typed, fmt.Sprintf("flag %s needs a value, and %q is none", typed, word))
 		return "", false

@@ -32,7 +32,7 @@ var app = App{
 	Commands: []Command{
 		{Names: []string{"pre-start"}, Flags: []Flag{{Names: []string{"force"}}}},
 		{Names: []string{"history", "log"}, Flags: []Flag{
-			{Names: []string{"lines", "n"}, Takes: Value, Accepts: isCount},
+			{Names: []string{"lines", "n"}, Takes: Value, Accepts: isCount, Wants: "a number"},
 			{Names: []string{"reverse", "r"}},
 			{Names: []string{"follow", "f"}},
 			{Names: []string{"since", "S"}, Takes: Value},
@@ -101,7 +101,7 @@ func TestNormalize(t *testing.T) {
 		{"history --since= kube1", "history --since= kube1"},
 		{"history --output=a=b", "history --output=a=b"},
 		{"history kube1 -n", "ERROR history -n: flag -n needs a value"},
-		{"history -n kube1", `ERROR history -n: flag -n needs a value, and "kube1" is none`},
+		{"history -n kube1", `ERROR history -n: -n takes a number; not "kube1"`},
 		{"history -n -r kube1", "ERROR history -n: flag -n needs a value before -r"},
 		{"history -n -rf kube1", "ERROR history -n: flag -n needs a value before -rf"},
 		{"history --since --lines=5", "ERROR history --since: flag --since needs a value before --lines=5"},
@@ -110,7 +110,7 @@ func TestNormalize(t *testing.T) {
 		{"history -S --yesterday", `ERROR history -S: flag -S needs a value; if that is "--yesterday", write -S=--yesterday`},
 		{"--config", "ERROR --config: flag --config needs a value"},
 		{"journal export --to", "ERROR journal export --to: flag --to needs a value"},
-		{"history -n x -o", `ERROR history -n: flag -n needs a value, and "x" is none`},
+		{"history -n x -o", `ERROR history -n: -n takes a number; not "x"`},
 
 		// Optional values.
 		{"history -b", "history -b=0"},

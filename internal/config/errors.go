@@ -40,9 +40,9 @@ func (e *Error) Error() string {
 		b.WriteString(": ")
 	}
 	if e.Key != "" {
-		b.WriteString(printable(e.Key) + ": ")
+		b.WriteString(Shorten(printable(e.Key)) + ": ")
 	}
-	b.WriteString(e.Message)
+	b.WriteString(Shorten(e.Message))
 	if e.Err != nil {
 		b.WriteString(": " + e.Err.Error())
 	}
@@ -75,6 +75,36 @@ func (p *problems) err() error {
 		return p.list[0]
 	}
 	return errors.Join(p.list...)
+}
+
+const (
+	// maxWord and maxText bound what a message repeats of somebody's words, in characters.
+	// A path is longer only by mistake.
+	maxWord = 200
+	maxText = 1000
+)
+
+// Shorten cuts the words of a text, and the text, that are too long to be read.
+func Shorten(text string) string {
+	if len(text) <= maxWord {
+		return text
+	}
+	words := strings.Split(text, " ")
+	for i, word := range words {
+		words[i] = cut(word, maxWord)
+	}
+	return cut(strings.Join(words, " "), maxText)
+}
+
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	characters := []rune(text)
+	if len(characters) <= limit {
+		return text
+	}
+	return string(characters[:limit]) + "…"
 }
 
 // printable returns s, quoted if it holds anything that a terminal could take

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -23,6 +24,9 @@ type Options struct {
 	Required bool
 	// Getenv looks up environment variables, as os.Getenv does; nil for none.
 	Getenv func(string) string
+	// Environ are all variables there are, as os.Environ gives them, of which those
+	// that begin like ours and are not known are errors; nil for none.
+	Environ []string
 	// Overrides are values given by flags; of two for one key the later wins.
 	Overrides []Override
 }
@@ -55,6 +59,7 @@ func Load(o Options) (*Config, error) {
 // the whole.
 func (c *Config) complete(o Options) (*Config, error) {
 	var p problems
+	unknownVariables(o.Environ, &p)
 	c.applyEnvironment(o.Getenv, &p)
 	c.applyOverrides(o.Overrides, &p)
 	if err := p.err(); err != nil {
@@ -156,6 +161,13 @@ func unreadable(path string, err error) *Error {
 	return &Error{File: path, Message: "cannot be read", Err: err}
 }
 
+// Names of environment variables: EnvConfig is where the main file is, for whoever calls
+// Load.
+const (
+	envPrefix = "NODE_LIFECYCLE_"
+	EnvConfig = envPrefix + "CONFIG"
+)
+
 // EnvVar is an environment variable that sets a key.
 type EnvVar struct{ Name, Key string }
 
@@ -166,7 +178,7 @@ type EnvVar struct{ Name, Key string }
 func EnvVars() []EnvVar {
 	var vars []EnvVar
 	walkSettable(reflect.ValueOf(&Config{}).Elem(), "", func(key string, _ reflect.Value) {
-		name := "NODE_LIFECYCLE_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+		name := envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 		vars = append(vars, EnvVar{Name: name, Key: key})
 	})
 	return vars
@@ -184,6 +196,33 @@ func walkSettable(v reflect.Value, prefix string, fn func(key string, v reflect.
 		case v.Field(i).Kind() != reflect.Map:
 			fn(join(prefix, tag), v.Field(i))
 		}
+	}
+}
+
+// unknownVariables finds what is meant for us and means nothing to us: a mistyped variable
+// must not go unnoticed, just as a mistyped key.
+func unknownVariables(environ []string, p *problems) {
+	var known []string
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, envPrefix) || value == "" {
+			continue
+		}
+		if known == nil {
+			known = []string{strings.TrimPrefix(EnvConfig, envPrefix)}
+			for _, v := range EnvVars() {
+				known = append(known, strings.TrimPrefix(v.Name, envPrefix))
+			}
+		}
+		rest := name[len(envPrefix):]
+		if slices.Contains(known, rest) {
+			continue
+		}
+		hint := "unset it"
+		if near := nearest(rest, known); near != "" {
+			hint = "the nearest is " + envPrefix + near
+		}
+		p.add(&Error{File: name, Message: "unknown variable; " + hint})
 	}
 }
 

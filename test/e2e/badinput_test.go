@@ -96,7 +96,7 @@ func TestPanicInPeerCheckFailsTheUnit(t *testing.T) {
 		{"main", "exited 255"},
 		{"goroutine", "killed 6"}, // SIGABRT
 	} {
-		h.dropIn("kube1", "[Service]\nRestart=no\nEnvironment=NODE_LIFECYCLE_PANIC="+panics.where+
+		h.dropIn("kube1", "[Service]\nRestart=no\nEnvironment=TEST_PANIC="+panics.where+
 			"\nExecCondition=\nExecCondition=/root/scenario/node-lifecycle peer-check %i\n")
 		if said := h.wantNotStarted("kube1", "ExecCondition", panics.how); !strings.Contains(said, "asked for") {
 			t.Errorf("a panic in %s says nothing: %s", panics.where, said)

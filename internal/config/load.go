@@ -65,6 +65,7 @@ func (c *Config) complete(o Options) (*Config, error) {
 	if err := p.err(); err != nil {
 		return nil, err
 	}
+	c.StateDir = cleanPath(c.StateDir)
 	c.fillDefaults(&p)
 	c.validate(&p)
 	if err := p.err(); err != nil {
@@ -101,6 +102,10 @@ func sources(o Options) ([]string, error) {
 	main := o.Path
 	if main == "" {
 		main = DefaultPath
+	}
+	// The units carry it, whole.
+	if abs, err := filepath.Abs(main); err != nil || unitPathFault(abs) != "" {
+		return nil, &Error{File: main, Message: "cannot be the configuration: its path " + unitPathFault(abs), Err: err}
 	}
 	var files []string
 	switch _, err := os.Stat(main); {

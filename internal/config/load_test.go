@@ -80,6 +80,29 @@ func builtin() *Config {
 }
 
 // Everything that says nothing means the built-in defaults.
+// What means nothing in a path is not told apart: there is one journal, not two.
+func TestLoad_CleanStateDir(t *testing.T) {
+	for given, want := range map[string]string{"/srv/x/": "/srv/x", "//srv///x": "/srv/x", "/srv/./x/.": "/srv/x", "/srv/x": "/srv/x"} {
+		for name, o := range map[string]Options{
+			"file": {Path: tree(t, map[string]string{"config.yaml": "state_dir: " + given + "\n"})},
+			"flag": {Path: os.DevNull, Overrides: []Override{{Key: "state_dir", Value: given, Flag: "--state-dir"}}},
+		} {
+			if c, err := Load(o); err != nil || c.StateDir != want {
+				t.Errorf("%s from a %s: %v, %v", given, name, c, err)
+			}
+		}
+	}
+}
+
+// The path of the configuration goes into the units, where it must stay one value.
+func TestLoad_PathForUnits(t *testing.T) {
+	for _, path := range []string{"/tmp/a\nb.yaml", "/tmp/\xff.yaml", "/tmp/x.yaml ", "/" + strings.Repeat("x", 900)} {
+		if _, err := Load(Options{Path: path, Required: true}); err == nil || !strings.Contains(err.Error(), "cannot be the configuration: its path ") {
+			t.Errorf("%.30q: %v", path, err)
+		}
+	}
+}
+
 func TestLoad_Defaults(t *testing.T) {
 	for name, files := range map[string]map[string]string{
 		"no file":      {},

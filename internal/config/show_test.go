@@ -94,7 +94,8 @@ func genConfig(t *rapid.T) *Config {
 	}
 
 	c := builtin()
-	c.StateDir = "/" + text.Draw(t, "state") + "x"
+	c.StateDir = rapid.Map(text, func(s string) string { return cleanPath("/" + s + "x") }).
+		Filter(func(path string) bool { return unitPathFault(path) == "" }).Draw(t, "state")
 	c.Engine.Wait, c.Timeouts.Ready, c.Timeouts.Lock = seconds("wait"), seconds("ready"), seconds("lock")
 	c.Journal.Keep = rapid.IntRange(1, maxKeep).Draw(t, "keep")
 	s := c.Slots["kube1"]

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 const (
@@ -25,7 +27,7 @@ func (c *Config) validate(p *problems) {
 	if c.Version != SchemaVersion {
 		bad("version", "version %d is not known to this release, which knows only %d", c.Version, SchemaVersion)
 	}
-	if msg := pathFault(c.StateDir); msg != "" {
+	if msg := unitPathFault(c.StateDir); msg != "" {
 		bad("state_dir", "%s", msg)
 	}
 	if strings.HasPrefix(c.Engine.Socket, "unix:") {
@@ -98,6 +100,40 @@ func pathFault(path string) string {
 	}
 }
 
+// maxUnitPath is how long a path may be that goes into a unit file, in bytes.
+const maxUnitPath = 900
+
+// unitPathFault is pathFault for a path that goes into unit files, where each must stay one
+// line and one value.
+func unitPathFault(path string) string {
+	if msg := pathFault(path); msg != "" {
+		return msg
+	}
+	last, _ := utf8.DecodeLastRuneInString(path)
+	switch {
+	case slices.Contains(strings.Split(path, "/"), ".."):
+		return fmt.Sprintf("must be a path without .., which leads elsewhere behind a symbolic link, not %q", path)
+	case !utf8.ValidString(path):
+		return fmt.Sprintf("%q is not valid UTF-8", path)
+	case strings.ContainsFunc(path, unicode.IsControl):
+		return fmt.Sprintf("%q holds a control character", path)
+	case unicode.IsSpace(last):
+		return fmt.Sprintf("%q ends with a space", path)
+	case len(path) > maxUnitPath:
+		return fmt.Sprintf("is longer than %d bytes", maxUnitPath)
+	default:
+		return ""
+	}
+}
+
+// cleanPath takes out of a path what means nothing: doubled slashes, one at the end.
+func cleanPath(path string) string {
+	if !filepath.IsAbs(path) || slices.Contains(strings.Split(path, "/"), "..") {
+		return path
+	}
+	return filepath.Clean(path)
+}
+
 // validatePeers checks that peers exist and point at each other. Otherwise a
 // slot would guard itself against one that does not guard itself against it.
 func (c *Config) validatePeers(bad reporter) {
@@ -134,6 +170,11 @@ func (c *Config) validateUnique(bad reporter) {
 			bad(slotKey(name, "unit"), "%s is already the unit of slot %s", s.Unit, first)
 		} else {
 			units[s.Unit] = name
+		}
+		_, instance, _ := strings.Cut(strings.TrimSuffix(s.Unit, ".service"), "@")
+		if _, other := c.Slots[instance]; other && instance != name {
+			bad(slotKey(name, "unit"), "the hooks of %s act on slot %s, since that is its instance, and not on %s; name %s",
+				s.Unit, instance, name, strings.Replace(s.Unit, "@"+instance, "@"+name, 1))
 		}
 		if s.Unit == c.Engine.Unit {
 			bad(slotKey(name, "unit"), "%s is the engine's unit (engine.unit)", s.Unit)

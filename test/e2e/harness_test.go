@@ -128,18 +128,24 @@ func buildTo(path, tags string, flags ...string) (string, error) {
 	return path, nil
 }
 
-// reset takes everything away that a scenario may have left.
+// reset takes everything away that a scenario may have left. It is one script, since every
+// scenario begins with it.
 func (h *host) reset() {
 	h.t.Helper()
-	for _, slot := range []string{"kube1", "kube2"} {
-		h.run("systemctl", "disable", "--quiet", unit(slot))
-		h.run("systemctl", "kill", "--signal=KILL", unit(slot))
-		h.run("systemctl", "stop", unit(slot))
-	}
-	h.run("systemctl", "disable", "--quiet", "node-lifecycle-resume.service")
-	h.run("sh", "-c", "systemctl unmask --quiet docker.service docker.socket; systemctl reset-failed; systemctl start docker.socket docker.service")
-	h.ok("sh", "-c", "docker ps -aq | xargs -r docker rm -f")
-	h.ok("sh", "-c", "rm -rf /var/lib/node-lifecycle /var/lib/node /run/node-lifecycle /etc/systemd/system/node-* /etc/node-lifecycle /root/scenario; systemctl daemon-reload; systemctl reset-failed")
+	h.ok("sh", "-c", `exec 2>/dev/null
+rm -f /etc/systemd/system/*.wants/node-*
+systemctl kill --signal=KILL 'node-stack@*.service'
+systemctl stop 'node-stack@*.service' 'node-lifecycle-*'
+if [ "$(systemctl is-active docker.service)" != active ] || [ -L /etc/systemd/system/docker.service ]; then
+	systemctl unmask --quiet docker.service docker.socket
+	systemctl reset-failed
+	systemctl start docker.socket docker.service
+fi
+docker ps -aq | xargs -r docker rm -f >/dev/null
+rm -rf /var/lib/node-lifecycle /var/lib/node /run/node-lifecycle /etc/systemd/system/node-* /etc/node-lifecycle /root/scenario
+systemctl daemon-reload
+systemctl reset-failed
+[ -z "$(docker ps -aq)" ]`)
 }
 
 // configure installs the configuration and the units that follow from it.

@@ -26,7 +26,7 @@ type mutant struct {
 var tables = [][]mutant{
 	fsmMutants, journalMutants, filelockMutants,
 	claimMutants, stepMutants, startMutants, stopMutants, reconcileMutants, resumeMutants,
-	argvMutants, configMutants, cmdMutants,
+	argvMutants, configMutants, cmdMutants, sightMutants, unitMutants, configUnitMutants,
 }
 
 // edit is a single edit, which most mutants are.

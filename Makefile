@@ -41,8 +41,14 @@ bench: ## the goals, each as a RATIO; needs root and strace
 	$(GO) test -v -count=1 -timeout 10m ./test/bench
 
 .PHONY: reliability
-reliability: ## the protocol searched, hooks killed and racing; prints SUITE lines
+reliability: search hooks ## the protocol searched, hooks killed and racing; prints SUITE lines
+
+.PHONY: search
+search: ## suites MODEL, SIM and FAULT-N: the protocol searched, simulated, and every fault tried
 	RELIABILITY=short $(GO) test -v -count=1 -timeout 15m -run 'TestModel|TestSim|TestFaultN' ./phases
+
+.PHONY: hooks
+hooks: ## suites KILL and RACE: hooks killed and racing, against a fake engine
 	RELIABILITY=short $(GO) test -v -count=1 -timeout 15m ./test/reliability
 
 .PHONY: reliability-long

@@ -200,7 +200,7 @@ func pickMove(choose *rand.Rand, plain, budgeted []move, crash bool) (m move, hu
 
 // TestSim is the suite SIM.
 func TestSim(t *testing.T) {
-	runs := map[string]int{"": 60, "smoke": 60, "short": 2_000, "long": 1_000_000}[os.Getenv("RELIABILITY")]
+	runs := map[string]int{"": 60, "smoke": 60, "short": 1_000, "long": 1_000_000}[os.Getenv("RELIABILITY")]
 	first := simSeed(t)
 	var next, faulty, wired, lost, double atomic.Int64
 	places := sync.Map{}

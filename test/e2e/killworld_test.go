@@ -161,7 +161,7 @@ func (w *killWorld) resume() (rule phases.ResumeRule, wrong []string) {
 		complain("it has written %d entries", n)
 	}
 	// The rows that do nothing leave a survivor to the slot's next start.
-	if running := w.containers(false); rule.Do == phases.ResumeSettle && len(running) > 0 {
+	if running := w.containers(false); (rule.Do == phases.ResumeSettle || rule.Do == phases.ResumeClear) && len(running) > 0 {
 		complain("there runs %v", running)
 	}
 	w.wantExit("resume, once more", w.run("node-lifecycle", "resume", "kube1"), 0)
@@ -242,7 +242,7 @@ func (b books) ofThisBoot(e *journal.Entry) bool {
 // wants is where the slot must be when resume has done what the row says.
 func (b books) wants(rule phases.ResumeRule, alive bool) fsm.State {
 	switch {
-	case rule.Do == phases.ResumeNothing, rule.Do == phases.ResumeClose:
+	case rule.Do == phases.ResumeNothing, rule.Do == phases.ResumeClose, rule.Do == phases.ResumeClear:
 		return b.state
 	case rule.Do == phases.ResumeContinue && alive:
 		return fsm.Wired

@@ -24,7 +24,7 @@ var cuts = []struct {
 	{fsm.Starting, holdInWait, "prechecked regenerated starting", "discarded rebooted"},
 	{fsm.Running, holdInAfterStart, "prechecked regenerated starting running", "discarded rebooted"},
 	{fsm.Wired, startUp, upStory, "discarded rebooted"},
-	{fsm.Failed, failInAfterStart, "prechecked regenerated starting running failed stop-requested cleaned", ""},
+	{fsm.Failed, failInAfterStart, "prechecked regenerated starting running failed cleaned", ""},
 }
 
 // The unit is enabled, and so is the resume unit, as an installation has them. Whatever

@@ -40,7 +40,7 @@ func requireSize(t *testing.T) size {
 	case "long":
 		return size{kills: 5000, races: 10_000, mutantKills: 200, mutantRaces: 3000, long: true}
 	case "short":
-		return size{kills: 120, races: 200, mutantKills: 60, mutantRaces: 300}
+		return size{kills: 60, races: 100, mutantKills: 60, mutantRaces: 300}
 	case "smoke": // to see that the suite itself works
 		return size{kills: 14, races: 20, mutantKills: 60, mutantRaces: 300}
 	}

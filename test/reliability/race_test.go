@@ -52,11 +52,13 @@ func TestRace_Mutants(t *testing.T) {
 	}{
 		{"race-without-a-look-at-the-peer", false, []overlay.Edit{
 			{File: "phases/peer.go", Old: "if r.peer == \"\" {\n\t\treturn peerDown(", New: "if true {\n\t\treturn peerDown("},
+			{File: "phases/peer.go", Old: "if v.cause != \"\" || r.peer == \"\" {", New: "if true {"},
 			{File: "phases/prestart.go", Old: "fenced, weak, err := r.fencePeer(ctx)", New: "fenced, weak, err := \"\", false, error(nil)"},
 		}},
 		{"race-without-unit-and-claim", true, []overlay.Edit{
 			{File: "phases/peer.go", Old: "if r.l.Supervisor == nil || r.claim.Holder != r.peer && !r.claim.Unknown {", New: "if true {"},
 			{File: "phases/runstack.go", Old: "if err := r.checkClaim(); err != nil {", New: "if err := r.checkClaim(); err != nil && r.claim.Epoch == 0 {"},
+			{File: "phases/runstack.go", Old: "if v := r.lookAtStacks(ctx); v.cause != \"\" {", New: "if v := r.lookAtStacks(ctx); v.cause != \"\" && r.claim.Epoch == 0 {"},
 		}},
 	} {
 		t.Run(m.name, func(t *testing.T) {

@@ -23,7 +23,7 @@ var cmdMutants = []mutant{
 		Breaks: "the unit of the idle slot fails, and is restarted, for as long as its peer is up",
 	},
 	{
-		Name: "peer-check-unknown-is-a-skip", Pkg: "cmd/node-lifecycle", Cheap: true,
+		Name: "peer-check-unknown-is-a-skip", Pkg: "cmd/node-lifecycle",
 		Edits:  edit(mainFile, "\treturn 255\n", "\treturn phases.ExitPeerAlive\n"),
 		Breaks: "a bug in peer-check looks like a living peer",
 	},

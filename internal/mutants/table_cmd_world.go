@@ -71,7 +71,7 @@ var sightMutants = []mutant{
 // unitMutants break the units, and what is read of an engine.
 var unitMutants = []mutant{
 	{
-		Name: "condition-skips-for-any-code", Pkg: "backend/container", Run: "TestCondition", Cheap: true,
+		Name: "condition-skips-for-any-code", Pkg: "backend/container", Run: "TestCondition",
 		Edits:  edit(unitRenderFile, "76) exit 76;; esac; exit 255'", "76) exit 76;; *) exit $$?;; esac'"),
 		Breaks: "a binary that is away for a moment leaves the node down for good, and nobody is told",
 	},
@@ -130,7 +130,7 @@ var configUnitMutants = []mutant{
 		Breaks: "a mistyped variable goes unnoticed",
 	},
 	{
-		Name: "config-instance-of-the-peer", Pkg: "internal/config", Run: "TestError|TestLoad", Cheap: true,
+		Name: "config-instance-of-the-peer", Pkg: "internal/config", Run: "TestError|TestLoad",
 		Edits:  edit(validateFile, "_, other := c.Slots[instance]; other && instance != name", "_, other := c.Slots[instance]; other && instance == \"\""),
 		Breaks: "the unit of one slot starts and stops the other",
 	},

@@ -16,7 +16,7 @@ var fsmMutants = []mutant{
 		Breaks: "a slot that failed once can never be started again",
 	},
 	{
-		Name: "fsm-start-from-unknown", Pkg: "fsm", Cheap: true,
+		Name: "fsm-start-from-unknown", Pkg: "fsm",
 		Edits:  edit(fsmTable, "From: []State{Stopped, Failed}, To: PreChecked", "From: []State{Stopped, Failed, Unknown}, To: PreChecked"),
 		Breaks: "a slot whose head was lost starts as if it were known to be down",
 	},
@@ -76,7 +76,7 @@ var fsmMutants = []mutant{
 		Breaks: "reconcile reports the end of a start that still goes on",
 	},
 	{
-		Name: "fsm-veto-without-cancel", Pkg: "fsm", Cheap: true,
+		Name: "fsm-veto-without-cancel", Pkg: "fsm",
 		Edits:  edit(fsmFire, "e.Cancel(vetoed)", "e.Err = vetoed"),
 		Breaks: "the library moves on although nothing is on disk",
 	},

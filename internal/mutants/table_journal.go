@@ -20,7 +20,7 @@ const (
 // journalMutants break what the journal promises about what it was given.
 var journalMutants = []mutant{
 	{
-		Name: "journal-checksum-ignored", Pkg: "journal", Run: quickJournal, Cheap: true,
+		Name: "journal-checksum-ignored", Pkg: "journal", Run: quickJournal,
 		Edits:  edit(frameFile, "if !bytes.Equal(fmt.Appendf(want[:0], \"%08x \", checksum(key, payload)), value[:checksumSize]) {", "if fmt.Appendf(want[:0], \"%08x \", checksum(key, payload)); !bytes.Equal(value[:1], value[:1]) {"),
 		Breaks: "bit rot is read as if it had been written",
 	},
@@ -50,7 +50,7 @@ var journalMutants = []mutant{
 		Breaks: "history hides that entries are missing",
 	},
 	{
-		Name: "journal-error-commits", Pkg: "journal", Run: quickJournal, Cheap: true,
+		Name: "journal-error-commits", Pkg: "journal", Run: quickJournal,
 		Edits:  edit(journalFile, "if err := fn(t); err != nil || h.fault != nil {", "if err := fn(t); h.fault != nil {"),
 		Breaks: "what fsm has vetoed is written all the same",
 	},
@@ -75,7 +75,7 @@ var journalMutants = []mutant{
 		Breaks: "a power cut takes entries back that were answered for",
 	},
 	{
-		Name: "journal-truncation-kills", Pkg: "journal", Run: quickJournal, Cheap: true,
+		Name: "journal-truncation-kills", Pkg: "journal", Run: quickJournal,
 		Edits:  edit(preflightFile, "case m.pages > uint64(size)/pageSize:", "case m.pages > uint64(size):"),
 		Breaks: "a truncated journal ends every hook with SIGBUS",
 	},
@@ -186,7 +186,7 @@ const lockFile = "journal/filelock/filelock.go"
 // filelockMutants break the locks between processes.
 var filelockMutants = []mutant{
 	{
-		Name: "lock-shared-by-all", Pkg: "journal/filelock", Cheap: true,
+		Name: "lock-shared-by-all", Pkg: "journal/filelock",
 		Edits:  edit(lockFile, "request{open: openExclusive, how: syscall.LOCK_EX, wait: true, holder: &h}", "request{open: openExclusive, how: syscall.LOCK_SH, wait: true, holder: &h}"),
 		Breaks: "two stacks run: both slots hold the host's lock",
 	},

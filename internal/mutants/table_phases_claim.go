@@ -12,7 +12,7 @@ const (
 // claimMutants break the protocol that keeps two stacks from running.
 var claimMutants = []mutant{
 	{
-		Name: "peer-evidence-skipped", Pkg: "phases", Run: "TestPreStart|TestPeerCheck", Cheap: true,
+		Name: "peer-evidence-skipped", Pkg: "phases", Run: "TestPreStart|TestPeerCheck",
 		Edits:  edit(peerFile, "if r.peer == \"\" {\n\t\treturn peerDown(", "if true {\n\t\treturn peerDown("),
 		Breaks: "two stacks run: nobody looks whether the peer is up",
 	},
@@ -24,7 +24,7 @@ var claimMutants = []mutant{
 		Breaks: "two stacks run: the peer starts between the look and the lock",
 	},
 	{
-		Name: "host-lock-not-held-for-the-commit", Pkg: "phases", Run: "TestPreStart", Cheap: true,
+		Name: "host-lock-not-held-for-the-commit", Pkg: "phases", Run: "TestPreStart",
 		Edits:  edit(preStartFile, "\t}\n\tv := r.lookAtPeer(ctx)\n", "\t}\n\tout.release()\n\tout.release = nil\n\tv := r.lookAtPeer(ctx)\n"),
 		Breaks: "two stacks run: both slots decide at the same time",
 	},
@@ -39,7 +39,7 @@ var claimMutants = []mutant{
 		Breaks: "two stacks run: the peer could not be fenced and the start goes on",
 	},
 	{
-		Name: "weak-fence-trusted", Pkg: "phases", Run: "TestPreStart", Cheap: true,
+		Name: "weak-fence-trusted", Pkg: "phases", Run: "TestPreStart",
 		Edits:  edit(preStartFile, "if weak {\n", "if weak && false {\n"),
 		Breaks: "two stacks run: a renamed container of somebody else's was started all the same",
 	},
@@ -49,7 +49,7 @@ var claimMutants = []mutant{
 		Breaks: "two stacks run: an engine that does not answer counts as a peer that is down",
 	},
 	{
-		Name: "unknown-unit-is-no", Pkg: "phases", Run: "TestPreStart", Cheap: true,
+		Name: "unknown-unit-is-no", Pkg: "phases", Run: "TestPreStart",
 		Edits: edit(peerFile, "case err != nil:\n\t\treturn r.unknown(ctx, \"cannot prove that \"+r.peer+\" is down\", err), true\n\tcase u.Down():",
 			"case err != nil, u.Down():"),
 		Breaks: "two stacks run: systemd does not answer, and the peer is between its claim and its start",
@@ -70,7 +70,7 @@ var claimMutants = []mutant{
 		Breaks: "two units that start at once refuse each other for ever",
 	},
 	{
-		Name: "unknown-claim-is-nobodys", Pkg: "phases", Run: "TestPreStart", Cheap: true,
+		Name: "unknown-claim-is-nobodys", Pkg: "phases", Run: "TestPreStart",
 		Edits:  edit(peerFile, "r.claim.Holder != r.peer && !r.claim.Unknown {", "r.claim.Holder != r.peer {"),
 		Breaks: "two stacks run: the journal was lost while the peer was on its way up",
 	},
@@ -95,7 +95,7 @@ var claimMutants = []mutant{
 		Breaks: "two stacks run: the units of one host keep two journals",
 	},
 	{
-		Name: "unit-with-a-job-is-down", Pkg: "phases", Run: "TestPreStart|TestPeerCheck", Cheap: true,
+		Name: "unit-with-a-job-is-down", Pkg: "phases", Run: "TestPreStart|TestPeerCheck",
 		Edits:  edit(abilitiesFile, `u.ActiveState == "failed") && u.JobID == 0`, `u.ActiveState == "failed")`),
 		Breaks: "two stacks run: the peer's start is queued and counts as none",
 	},
@@ -105,7 +105,7 @@ var claimMutants = []mutant{
 		Breaks: "a container of an old claim cannot be told from one of the new",
 	},
 	{
-		Name: "claim-not-taken", Pkg: "phases", Run: "TestPreStart", Cheap: true,
+		Name: "claim-not-taken", Pkg: "phases", Run: "TestPreStart",
 		Edits:  edit(peerFile, "claim.Holder, claim.Last, claim.Unknown = r.slot, r.slot, false", "claim.Last, claim.Unknown = r.slot, false"),
 		Breaks: "the peer finds nobody's claim while this slot is on its way up",
 	},
@@ -150,7 +150,7 @@ var claimMutants = []mutant{
 		Breaks: "with both units enabled, which slot comes up at boot is a matter of luck",
 	},
 	{
-		Name: "run-does-not-check-the-claim", Pkg: "phases", Run: "TestRunStack", Cheap: true,
+		Name: "run-does-not-check-the-claim", Pkg: "phases", Run: "TestRunStack",
 		Edits:  edit(runStackFile, "if err := r.checkClaim(); err != nil {", "if err := r.checkClaim(); err != nil && r.claim.Epoch == ^uint64(0) {"),
 		Breaks: "two stacks run: a late start goes on although the peer has taken the claim",
 	},

@@ -8,7 +8,7 @@ const (
 // reconcileMutants break reconcile.
 var reconcileMutants = []mutant{
 	{
-		Name: "reconcile-inside-the-unit", Pkg: "phases", Run: "TestReconcile", Cheap: true,
+		Name: "reconcile-inside-the-unit", Pkg: "phases", Run: "TestReconcile",
 		Edits:  edit(reconcileFile, "case r.l.Self.Unit == u.Name && u.Name != \"\":", "case r.l.Self.Unit == u.Name && u.Name == \"\":"),
 		Breaks: "a hook that restarts its own unit is killed by the restart, again and again",
 	},
@@ -48,7 +48,7 @@ var reconcileMutants = []mutant{
 		Breaks: "reconcile says that all is well and the slot is down",
 	},
 	{
-		Name: "old-activation-is-the-new-one", Pkg: "phases", Run: "TestReconcile", Cheap: true,
+		Name: "old-activation-is-the-new-one", Pkg: "phases", Run: "TestReconcile",
 		Edits:  edit(reconcileFile, "r.head.Activation == u.Activation && u.Activation != before.Activation || r.l.Supervisor == nil", "r.head.Activation == u.Activation || r.l.Supervisor == nil"),
 		Breaks: "reconcile reports the state from before the restart",
 	},
@@ -97,7 +97,7 @@ var resumeMutants = []mutant{
 		Breaks: "resume takes down a slot that is up",
 	},
 	{
-		Name: "resume-leaves-a-lost-slot", Pkg: "phases", Run: "TestResume", Cheap: true,
+		Name: "resume-leaves-a-lost-slot", Pkg: "phases", Run: "TestResume",
 		Edits:  edit(resumeFile, "{fsm.Wired, CutBetween, false, ResumeSettle,", "{fsm.Wired, CutBetween, false, ResumeNothing,"),
 		Breaks: "a slot whose unit vanished stays Wired for ever",
 	},

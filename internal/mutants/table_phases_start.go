@@ -10,7 +10,7 @@ const (
 // startMutants break what pre-start settles, what post-start waits for, and run.
 var startMutants = []mutant{
 	{
-		Name: "survivor-adopted", Pkg: "phases", Run: "TestPreStart", Cheap: true,
+		Name: "survivor-adopted", Pkg: "phases", Run: "TestPreStart",
 		Edits:  edit(preStartFile, "\tif !alive {\n\t\treturn \"\", nil\n\t}\n\tstopper", "\tif !alive || seen != \"\" {\n\t\treturn \"\", nil\n\t}\n\tstopper"),
 		Breaks: "a stack that outlived its unit runs on beside the one that is started now",
 	},
@@ -70,7 +70,7 @@ var startMutants = []mutant{
 		Breaks: "what was proven for one activation lets another one in",
 	},
 	{
-		Name: "death-not-noticed-in-the-wait", Pkg: "phases", Run: "TestPostStart", Cheap: true,
+		Name: "death-not-noticed-in-the-wait", Pkg: "phases", Run: "TestPostStart",
 		Edits:  edit(postStartFile, "if err := r.stackDied(ctx); err != nil {\n\t\t\treturn outcome{}, err\n\t\t}\n\t\trunning", "running"),
 		Breaks: "a stack that died at once is waited for until the budget is gone",
 	},
@@ -115,7 +115,7 @@ var startMutants = []mutant{
 		Breaks: "a start that takes two seconds costs a dozen commits",
 	},
 	{
-		Name: "quiet-death-is-success", Pkg: "phases", Run: "TestRunStack", Cheap: true,
+		Name: "quiet-death-is-success", Pkg: "phases", Run: "TestRunStack",
 		Edits:  edit(runStackFile, "return ExitStackDied, nil", "return 0, nil"),
 		Breaks: "a stack that powers itself off is not restarted",
 	},
@@ -164,7 +164,7 @@ var stopMutants = []mutant{
 		Breaks: "one stop makes every later crash look asked for",
 	},
 	{
-		Name: "claim-released-before-gone", Pkg: "phases", Run: "TestPostStop", Cheap: true,
+		Name: "claim-released-before-gone", Pkg: "phases", Run: "TestPostStop",
 		Edits: edit(postStopFile, "\t\t\thow, removed, release, err := r.clearOwn(ctx, r.endStack)\n",
 			"\t\t\tif err := r.record(ctx, func(t tx) ([]op, error) { return nil, r.release(t) }); err != nil {\n\t\t\t\treturn out, err\n\t\t\t}\n"+
 				"\t\t\thow, removed, release, err := r.clearOwn(ctx, r.endStack)\n"),
@@ -189,7 +189,7 @@ var stopMutants = []mutant{
 		Breaks: "the evidence of a crash is taken from a container that is gone",
 	},
 	{
-		Name: "unproven-is-stopped", Pkg: "phases", Run: "TestPostStop", Cheap: true,
+		Name: "unproven-is-stopped", Pkg: "phases", Run: "TestPostStop",
 		Edits:  edit(postStopFile, "if how, err = able.Stop(ctx, r.slot); err != nil {", "if how, err = able.Stop(ctx, r.slot); err != nil && ctx.Err() != nil {"),
 		Breaks: "two stacks run: a container that will not die counts as gone",
 	},

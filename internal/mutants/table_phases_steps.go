@@ -11,7 +11,7 @@ const (
 // stepMutants break how a phase writes down what it does.
 var stepMutants = []mutant{
 	{
-		Name: "intent-not-written", Pkg: "phases", Run: "TestPreStart|TestPostStart", Cheap: true,
+		Name: "intent-not-written", Pkg: "phases", Run: "TestPreStart|TestPostStart",
 		Edits:  edit(stepFile, "if err := r.record(ctx, nil, r.intent(s)); err != nil {", "if r.intent(s); ctx.Err() != nil {\n\t\terr := ctx.Err()"),
 		Breaks: "a process that dies in its first step leaves no trace",
 	},
@@ -22,7 +22,7 @@ var stepMutants = []mutant{
 		Breaks: "a process killed between the two seems to have stopped at a step that had ended; and every step costs two flushes",
 	},
 	{
-		Name: "told-before-it-is-durable", Pkg: "phases", Cheap: true,
+		Name: "told-before-it-is-durable", Pkg: "phases",
 		Edits:  edit(runFile, "\t\t\twritten = append(written, e)\n", "\t\t\tr.l.tell(&e)\n"),
 		Breaks: "people read of a transition that a crash then takes back",
 	},
@@ -32,7 +32,7 @@ var stepMutants = []mutant{
 		Breaks: "a hook that hung writes Wired over a stop",
 	},
 	{
-		Name: "interrupted-is-success", Pkg: "phases", Run: "Interrupted", Cheap: true,
+		Name: "interrupted-is-success", Pkg: "phases", Run: "Interrupted",
 		Edits:  edit(stepFile, "if err := r.perform(ctx, s, next); err != nil {", "if err := r.perform(ctx, s, next); err != nil && ctx.Err() == nil {"),
 		Breaks: "after a kill of pre-start by hand systemd starts the stack",
 	},
@@ -57,7 +57,7 @@ var stepMutants = []mutant{
 		Breaks: "an interrupted phase writes nothing down",
 	},
 	{
-		Name: "refusal-is-a-failure", Pkg: "phases", Run: "TestPreStart", Cheap: true,
+		Name: "refusal-is-a-failure", Pkg: "phases", Run: "TestPreStart",
 		Edits:  edit(stepFile, "f.Refused = !s.ends && !r.canFail()", "f.Refused = s.ends && !r.canFail()"),
 		Breaks: "every start that the peer forbids counts as failed",
 	},

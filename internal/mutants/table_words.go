@@ -12,7 +12,7 @@ const (
 // argvMutants break the order of the words of a command line.
 var argvMutants = []mutant{
 	{
-		Name: "argv-flag-behind-the-slot-lost", Pkg: "internal/argv", Run: "TestNormalize", Cheap: true,
+		Name: "argv-flag-behind-the-slot-lost", Pkg: "internal/argv", Run: "TestNormalize",
 		Edits:  edit(normalizeFile, "\tcase isFlag(word):\n", "\tcase isFlag(word) && len(w.rest) == 0:\n"),
 		Breaks: "history kube1 -n 5 shows everything, pre-start kube1 --force forces nothing",
 	},
@@ -56,7 +56,7 @@ var configMutants = []mutant{
 		Breaks: "a mistyped peer: leaves the slot without a guard",
 	},
 	{
-		Name: "config-one-sided-peers", Pkg: "internal/config", Run: "TestLoad|TestConfig", Cheap: true,
+		Name: "config-one-sided-peers", Pkg: "internal/config", Run: "TestLoad|TestConfig",
 		Edits:  edit(validateFile, "case other.Peer != name:", "case other.Peer == \"\" && name == \"\":"),
 		Breaks: "two stacks run: one slot guards itself against one that does not",
 	},
